@@ -1,0 +1,124 @@
+"""The error catalogue: every code the service answers with, its status and its Spanish texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+
+class ErrorCode(Enum):
+    """One row per ``error.code``: HTTP status, message and hint.
+
+    The code on the wire is the member's name in lower case. A code never comes with another status than the one here.
+    """
+
+    METHOD_NOT_ALLOWED = (
+        405,
+        "El método HTTP no está permitido en esta ruta.",
+        "Utilice uno de los métodos que enumera la cabecera Allow.",
+    )
+    INVALID_BODY = (
+        400,
+        "La petición o su contenido no son válidos.",
+        (
+            "Envíe, en UTF-8 y con 64 KiB como máximo, un objeto JSON (application/json) o un formulario"
+            " (application/x-www-form-urlencoded) que contenga al menos form_type, nombre y email."
+        ),
+    )
+    BAD_CAPTCHA = (
+        400,
+        "El código de verificación no coincide.",
+        "Escriba los cinco caracteres de la imagen o solicite una imagen nueva.",
+    )
+    INVALID_FORM_TYPE = (
+        400,
+        "El tipo de formulario no es válido.",
+        "Indique en form_type uno de los valores de allowed_values.",
+    )
+    INVALID_EMAIL = (
+        400,
+        "La dirección de correo electrónico no es válida.",
+        "Revise el campo email; por ejemplo: nombre@example.com.",
+    )
+    RATE_LIMIT = (
+        429,
+        "Ha enviado demasiados formularios en poco tiempo.",
+        "Espere los segundos que indica Retry-After y vuelva a enviar el formulario.",
+    )
+    RATE_LIMIT_EXCEEDED = (
+        429,
+        "Ha superado el límite de peticiones de la API.",
+        "Espere los segundos que indica Retry-After antes de repetir la petición.",
+    )
+    MAIL_DELIVERY_FAILED = (
+        500,
+        "No hemos podido entregar su mensaje al equipo comercial.",
+        "Inténtelo de nuevo dentro de unos minutos o póngase en contacto con el equipo comercial por otro medio.",
+    )
+    INVALID_PARAMETER = (
+        400,
+        "Un parámetro de la consulta tiene un valor no admitido.",
+        "Utilice uno de los valores de allowed_values.",
+    )
+    API_VERSION_SUNSET = (
+        410,
+        "Esta versión de la API se ha retirado.",
+        "Utilice la versión sucesora que indica la cabecera Link; GET /api/versioning describe el calendario.",
+    )
+    TOO_FAST = (
+        429,
+        "El formulario se ha enviado demasiado pronto o ha caducado.",
+        "Cargue de nuevo el formulario si ha caducado, espere los segundos que indica Retry-After y vuelva a enviarlo.",
+    )
+    INTERNAL_ERROR = (
+        500,
+        "Se ha producido un error interno.",
+        "Inténtelo de nuevo más tarde. Si el error continúa, comuníquelo al equipo comercial.",
+    )
+    NOT_FOUND = (
+        404,
+        "El recurso solicitado no existe.",
+        "Revise la ruta; GET /api enumera lo que ofrece el servicio.",
+    )
+    ENDPOINT_NOT_FOUND = (
+        404,
+        "La API no tiene ningún recurso en esta ruta.",
+        "Revise la ruta; GET /api/v1 enumera los recursos de la versión actual.",
+    )
+    UNSUPPORTED_API_VERSION = (
+        404,
+        "La versión de la API solicitada no existe.",
+        "Utilice una de las versiones de details.supported.",
+    )
+
+    def __init__(self, status: int, message: str, hint: str) -> None:
+        self.status = status
+        self.message = message
+        self.hint = hint
+
+    @property
+    def code(self) -> str:
+        """The stable code that clients branch on."""
+        return self.name.lower()
+
+
+class ApiError(Exception):
+    """A refusal that the client is told of; the error handlers render it in the envelope.
+
+    ``retry_after`` is in whole seconds.
+    """
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        *,
+        details: dict[str, Any] | None = None,
+        allowed_values: Sequence[str] | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(code.code)
+        self.code = code
+        self.details = details
+        self.allowed_values = allowed_values
+        self.retry_after = retry_after

@@ -1,0 +1,42 @@
+"""How the service logs: one handler to standard error, as text or as JSON lines."""
+
+from __future__ import annotations
+
+import logging.config
+from typing import Any
+
+from app.settings import Settings
+
+_FIELDS = "%(asctime)s %(levelname)s %(name)s %(message)s"
+
+
+def logging_config(settings: Settings) -> dict[str, Any]:
+    """The configuration for logging.config.dictConfig; gunicorn's own lines go the same way."""
+    level = settings.log_level.upper()
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "text": {"format": _FIELDS},
+            "json": {
+                "()": "pythonjsonlogger.json.JsonFormatter",
+                "fmt": _FIELDS,
+                "rename_fields": {"asctime": "time", "levelname": "level", "name": "logger"},
+                "json_ensure_ascii": False,
+            },
+        },
+        "handlers": {
+            "stderr": {"class": "logging.StreamHandler", "formatter": settings.log_format},
+        },
+        "root": {"level": level, "handlers": ["stderr"]},
+        "loggers": {
+            "gunicorn.error": {"level": level, "propagate": True},
+            "gunicorn.access": {"level": "CRITICAL", "propagate": True},
+        },
+    }
+
+
+def ensure_logging(settings: Settings) -> None:
+    """Configure logging, unless the server that runs the app has."""
+    if not logging.getLogger().handlers:
+        logging.config.dictConfig(logging_config(settings))

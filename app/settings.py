@@ -1,0 +1,293 @@
+"""The service's settings: all of the environment, read once, every fault reported at once."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Literal, TypeVar, get_args
+from urllib.parse import urlsplit
+
+from email_validator import EmailNotValidError, validate_email
+
+NOTICE_PERIOD_DAYS = 180
+"""How long a deprecation is announced before the sunset (specification, Versioning, rule 4)."""
+
+MAX_TIMEOUT = 300
+"""The longest SMTP_TIMEOUT, in seconds: a visitor does not wait for longer."""
+
+SmtpSecurity = Literal["starttls", "tls", "none"]
+LogFormat = Literal["text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error", "critical"]
+
+STORAGE_SCHEMES = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix")
+
+T = TypeVar("T")
+
+
+class SettingsError(SystemExit):
+    """The environment cannot be used.
+
+    A ``SystemExit``, so that gunicorn, the flask command and a plain import all stop with these lines and no traceback.
+    """
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What an operator may set; README.md describes each variable."""
+
+    smtp_host: str | None
+    smtp_port: int
+    smtp_security: SmtpSecurity
+    smtp_username: str | None
+    smtp_password: str | None = field(repr=False)
+    smtp_timeout: float
+    """Seconds for a whole hand-over to the mail server."""
+    sales_email: tuple[str, ...]
+    mail_from: str
+    mail_dir: Path
+    public_base_url: str | None
+    cors_origins: tuple[str, ...]
+    trusted_proxies: int
+    rate_limit_storage: str | None = field(repr=False)
+    api_name: str
+    api_v1_deprecated_on: date | None
+    api_v1_sunset_on: date | None
+    api_v1_successor: str | None
+    log_format: LogFormat
+    log_level: LogLevel
+    bind: str
+    workers: int
+    threads: int
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Settings:
+        """Read and check every variable; make MAIL_DIR, so that an unusable one is among the faults.
+
+        Raises SettingsError with one line per fault that names the variable, the value and what is accepted.
+        """
+        env = _Environment(environ)
+        settings = cls(
+            smtp_host=env.read("SMTP_HOST", _host, None, "a host name or an IP address"),
+            smtp_port=env.read("SMTP_PORT", _whole_number(1, 65535), 587, "a port from 1 to 65535"),
+            smtp_security=env.choose("SMTP_SECURITY", get_args(SmtpSecurity), "starttls"),
+            smtp_username=env.read("SMTP_USERNAME", _text, None, "text without control characters", secret=True),
+            smtp_password=env.read("SMTP_PASSWORD", _text, None, "text without control characters", secret=True),
+            smtp_timeout=env.read("SMTP_TIMEOUT", _seconds, 10.0, f"seconds, above 0 and at most {MAX_TIMEOUT}"),
+            sales_email=env.read(
+                "SALES_EMAIL", _addresses, ("ventas@localhost",), "e-mail addresses separated by commas"
+            ),
+            mail_from=env.read("MAIL_FROM", _address, "web@localhost", "one e-mail address"),
+            mail_dir=env.read(
+                "MAIL_DIR", _private_directory, "var/mail", "a directory that this user can make and write"
+            ),
+            public_base_url=env.read(
+                "PUBLIC_BASE_URL", _base_url, None, "an http or https address without query or fragment"
+            ),
+            cors_origins=env.read(
+                "CORS_ORIGINS", _origins, ("*",), "* or origins such as https://www.example.com separated by commas"
+            ),
+            trusted_proxies=env.read("TRUSTED_PROXIES", _whole_number(0, 16), 0, "a number of proxies from 0 to 16"),
+            rate_limit_storage=env.read(
+                "RATE_LIMIT_STORAGE",
+                _storage,
+                None,
+                f"an address that begins with one of {', '.join(f'{scheme}://' for scheme in STORAGE_SCHEMES)}",
+                secret=True,
+            ),
+            api_name=env.read("API_NAME", _text, "Public API", "text without control characters"),
+            api_v1_deprecated_on=env.read("API_V1_DEPRECATED_ON", _date, None, "a date, YYYY-MM-DD"),
+            api_v1_sunset_on=env.read("API_V1_SUNSET_ON", _date, None, "a date, YYYY-MM-DD"),
+            api_v1_successor=env.read(
+                "API_V1_SUCCESSOR", _reference, None, "an http or https address or a path that begins with /"
+            ),
+            log_format=env.choose("LOG_FORMAT", get_args(LogFormat), "text"),
+            log_level=env.choose("LOG_LEVEL", get_args(LogLevel), "info"),
+            bind=env.read("BIND", _bind, "127.0.0.1:8000", "HOST:PORT or unix:PATH"),
+            workers=env.read("WORKERS", _whole_number(1, 256), 1, "a number from 1 to 256"),
+            threads=env.read("THREADS", _whole_number(1, 1024), 32, "a number from 1 to 1024"),
+        )
+        env.faults += settings._contradictions(env)
+        if env.faults:
+            raise SettingsError(env.faults)
+        return settings
+
+    def _contradictions(self, env: _Environment) -> list[str]:
+        """Faults that only two variables together show."""
+        faults = []
+        if env.is_set("SMTP_HOST"):
+            faults += [
+                f"{name} is not set: required with SMTP_HOST"
+                for name in ("SALES_EMAIL", "MAIL_FROM")
+                if not env.is_set(name)
+            ]
+        faults += env.all_or_none("SMTP_USERNAME", "SMTP_PASSWORD")
+        faults += env.all_or_none("API_V1_DEPRECATED_ON", "API_V1_SUNSET_ON", "API_V1_SUCCESSOR")
+        if self.api_v1_deprecated_on and self.api_v1_sunset_on:
+            earliest = self.api_v1_deprecated_on + timedelta(days=NOTICE_PERIOD_DAYS)
+            if self.api_v1_sunset_on < earliest:
+                faults.append(
+                    f"API_V1_SUNSET_ON={str(self.api_v1_sunset_on)!r}: expected {earliest} or later,"
+                    f" {NOTICE_PERIOD_DAYS} days after API_V1_DEPRECATED_ON"
+                )
+        if self.workers > 1 and not env.is_set("RATE_LIMIT_STORAGE"):
+            faults.append(
+                f"WORKERS='{self.workers}': expected 1 without RATE_LIMIT_STORAGE, for every worker would grant each"
+                " client the whole quota; set RATE_LIMIT_STORAGE, or run several services of one worker each behind"
+                " nginx's hash of the client's address"
+            )
+        return faults
+
+
+class _Environment:
+    """Reads variables one by one and collects what is wrong with them; an empty one counts as not set."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self.faults: list[str] = []
+
+    def is_set(self, name: str) -> bool:
+        return bool(self._environ.get(name, "").strip())
+
+    def read(
+        self, name: str, convert: Callable[[str], T], default: T | str, accepted: str, *, secret: bool = False
+    ) -> T:
+        """The converted value; a default given as text is converted too, for what a converter does besides."""
+        raw = self._environ.get(name, "").strip()
+        try:
+            if raw:
+                return convert(raw)
+            return convert(default) if isinstance(default, str) else default
+        except (ValueError, OverflowError):
+            shown = "(hidden)" if secret else repr(raw or default)
+            self.faults.append(f"{name}={shown}: expected {accepted}")
+            return default  # type: ignore[return-value]  # never used: from_env raises once all is read
+
+    def choose(self, name: str, choices: tuple[T, ...], default: T) -> T:
+        by_name = {str(choice): choice for choice in choices}
+
+        def convert(raw: str) -> T:
+            if raw not in by_name:
+                raise ValueError
+            return by_name[raw]
+
+        return self.read(name, convert, default, "one of " + ", ".join(by_name))
+
+    def all_or_none(self, *names: str) -> list[str]:
+        present = [name for name in names if self.is_set(name)]
+        if not present:
+            return []
+        return [f"{name} is not set: required with {present[0]}" for name in names if name not in present]
+
+
+def _text(raw: str) -> str:
+    if not raw.isprintable():
+        raise ValueError
+    return raw
+
+
+def _host(raw: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+", raw):
+        raise ValueError
+    return raw
+
+
+def _whole_number(lowest: int, highest: int) -> Callable[[str], int]:
+    def convert(raw: str) -> int:
+        if not (raw.isascii() and raw.isdigit() and lowest <= int(raw) <= highest):
+            raise ValueError
+        return int(raw)
+
+    return convert
+
+
+def _date(raw: str) -> date:
+    day = date.fromisoformat(raw)
+    if str(day) != raw:
+        raise ValueError
+    return day
+
+
+def _seconds(raw: str) -> float:
+    seconds = float(raw)
+    if not 0 < seconds <= MAX_TIMEOUT:
+        raise ValueError
+    return seconds
+
+
+def _address(raw: str) -> str:
+    # An operator's own relay may deliver to localhost or to a name that only the local network knows, which
+    # email-validator refuses: the domain is asked of a name that it takes.
+    local_part, _, domain = raw.rpartition("@")
+    if not re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*", domain):
+        raise ValueError
+    try:
+        validate_email(f"{local_part}@example.com", allow_smtputf8=False, check_deliverability=False)
+    except EmailNotValidError as error:
+        raise ValueError from error
+    return raw
+
+
+def _addresses(raw: str) -> tuple[str, ...]:
+    return tuple(_address(part.strip()) for part in raw.split(","))
+
+
+def _private_directory(raw: str) -> Path:
+    path = Path(raw).absolute()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.chmod(0o700)
+        probe = path / f".probe-{os.getpid()}"
+        probe.touch(mode=0o600)
+        probe.unlink()
+    except OSError as error:
+        raise ValueError from error
+    return path
+
+
+def _base_url(raw: str) -> str:
+    if not re.fullmatch(r"https?://[A-Za-z0-9.\-\[\]:]+(/[A-Za-z0-9._~/-]*)?", raw) or not urlsplit(raw).hostname:
+        raise ValueError
+    _ = urlsplit(raw).port  # raises ValueError when it is not a port
+    return raw.rstrip("/")
+
+
+def _origins(raw: str) -> tuple[str, ...]:
+    if raw == "*":
+        return ("*",)
+    origins = tuple(part.strip().lower() for part in raw.split(","))
+    for origin in origins:
+        if _base_url(origin) != origin or urlsplit(origin).path:
+            raise ValueError
+    return origins
+
+
+def _storage(raw: str) -> str:
+    if raw.partition("://")[0] not in STORAGE_SCHEMES or not raw.partition("://")[2]:
+        raise ValueError
+    return raw
+
+
+def _reference(raw: str) -> str:
+    # RFC 3986 without the characters that would end the <...> of a Link field.
+    if not re.fullmatch(r"(https?:/)?/[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+", raw):
+        raise ValueError
+    return raw
+
+
+def _bind(raw: str) -> str:
+    if raw.startswith("unix:"):
+        if not raw.removeprefix("unix:"):
+            raise ValueError
+        return raw
+    host, _, port = raw.rpartition(":")
+    _host(host.removeprefix("[").removesuffix("]"))
+    _whole_number(0, 65535)(port)
+    return raw

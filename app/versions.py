@@ -1,0 +1,115 @@
+"""The versions of the API and their life cycle: current, deprecated, sunset."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from email.utils import format_datetime
+from enum import StrEnum
+
+from app.settings import Settings
+
+API_ROOT = "/api"
+CURRENT = "v1"
+
+DEPRECATION = "true"
+"""Value of the Deprecation field. The specification rules it; RFC 9745 as published would have a date."""
+
+
+class Status(StrEnum):
+    """Where a version stands in its life."""
+
+    CURRENT = "current"
+    DEPRECATED = "deprecated"
+    SUNSET = "sunset"
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """A version's announced end; both dates begin at midnight UTC."""
+
+    deprecated_on: date
+    sunset_on: date
+    successor: str
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """The signalling fields: Deprecation, Sunset (RFC 8594) and Link (RFC 8288)."""
+        return [
+            ("Deprecation", DEPRECATION),
+            ("Sunset", format_datetime(_midnight(self.sunset_on), usegmt=True)),
+            ("Link", f'<{self.successor}>; rel="successor-version"'),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of the API."""
+
+    name: str
+    lifecycle: Lifecycle | None
+
+    @property
+    def base_path(self) -> str:
+        """The path that every endpoint of the version begins with."""
+        return f"{API_ROOT}/{self.name}"
+
+    def status(self) -> Status:
+        """Where the version stands at this moment."""
+        if self.lifecycle is None:
+            return Status.CURRENT
+        now = datetime.fromtimestamp(time.time(), UTC)
+        if now >= _midnight(self.lifecycle.sunset_on):
+            return Status.SUNSET
+        if now >= _midnight(self.lifecycle.deprecated_on):
+            return Status.DEPRECATED
+        return Status.CURRENT
+
+
+class Versions:
+    """The registry: every version that was ever published, by name."""
+
+    def __init__(self, *versions: Version) -> None:
+        self._by_name = {version.name: version for version in versions}
+        # Most of its life a version has no announced end, and then no request asks after it.
+        self._ending = [
+            (version.base_path, version.base_path + "/", version) for version in versions if version.lifecycle
+        ]
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Versions:
+        """The registry with v1 in the life cycle that the settings announce."""
+        lifecycle = None
+        if settings.api_v1_deprecated_on and settings.api_v1_sunset_on and settings.api_v1_successor:
+            lifecycle = Lifecycle(settings.api_v1_deprecated_on, settings.api_v1_sunset_on, settings.api_v1_successor)
+        return cls(Version(CURRENT, lifecycle))
+
+    def __getitem__(self, name: str) -> Version:
+        return self._by_name[name]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every version, sunset ones included."""
+        return tuple(self._by_name)
+
+    @property
+    def supported(self) -> list[str]:
+        """The versions that are served now."""
+        return [version.name for version in self._by_name.values() if version.status() is not Status.SUNSET]
+
+    @property
+    def deprecated(self) -> list[str]:
+        """The versions that are served now, but not for ever."""
+        return [version.name for version in self._by_name.values() if version.status() is Status.DEPRECATED]
+
+    def ending_at(self, path: str) -> Version | None:
+        """The version with an announced end that serves this path."""
+        for base_path, prefix, version in self._ending:
+            if path == base_path or path.startswith(prefix):
+                return version
+        return None
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
