@@ -1,0 +1,1 @@
+"""Who may ask again when: clients, windows and the header fields that state them."""

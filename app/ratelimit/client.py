@@ -1,0 +1,60 @@
+"""Who a client is to the limiter: its address, as far as it can be believed."""
+
+from __future__ import annotations
+
+import socket
+
+_IPV4_MAPPED = bytes(10) + b"\xff\xff"
+_IPV4_BYTES = 4
+_IPV6_PREFIX_BYTES = 8
+
+
+def client_key(remote_address: str, forwarded_for: str, trusted_proxies: int) -> bytes:
+    """The key that a request is counted under: an IPv4 address whole, an IPv6 one by its /64.
+
+    ``forwarded_for`` is the whole X-Forwarded-For field, of which the entry that the outermost trusted proxy added
+    counts. When there is no such entry or it is no address, the address of the connection does, never an entry further
+    left, for those are the client's own words.
+    """
+    if trusted_proxies:
+        entries = forwarded_for.rsplit(",", trusted_proxies)
+        if len(entries) >= trusted_proxies:
+            key = _parse(entries[-trusted_proxies])
+            if key is not None:
+                return key
+    key = _parse(remote_address)
+    return remote_address.encode() if key is None else key
+
+
+def truncated(key: bytes) -> str:
+    """A client's network as a log may show it: IPv4 /24, IPv6 /48."""
+    if len(key) == _IPV4_BYTES:
+        return f"{key[0]}.{key[1]}.{key[2]}.0/24"
+    if len(key) == _IPV6_PREFIX_BYTES:
+        return f"{socket.inet_ntop(socket.AF_INET6, key[:6] + bytes(10))}/48"
+    return "-"
+
+
+def _parse(address: str) -> bytes | None:
+    address = address.strip()
+    return _pack(address) or _pack(_without_decoration(address))
+
+
+def _pack(address: str) -> bytes | None:
+    try:
+        if ":" not in address:
+            return socket.inet_pton(socket.AF_INET, address)
+        packed = socket.inet_pton(socket.AF_INET6, address)
+    except (OSError, ValueError):
+        return None
+    return packed[12:] if packed.startswith(_IPV4_MAPPED) else packed[:_IPV6_PREFIX_BYTES]
+
+
+def _without_decoration(address: str) -> str:
+    """The address without quotes, brackets, port and zone, which some proxies add."""
+    address = address.strip('" ')
+    if address.startswith("["):
+        address = address[1:].partition("]")[0]
+    elif address.count(":") == 1:
+        address = address.partition(":")[0]
+    return address.partition("%")[0]

@@ -1,0 +1,28 @@
+"""The rate-limit state of a response as header fields."""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import cache
+
+from app.ratelimit.window import SECOND, Decision, Policy
+
+
+@cache
+def _constant_fields(policy: Policy) -> list[tuple[str, str]]:
+    return [
+        ("RateLimit-Policy", f'"default";q={policy.quota};w={policy.window_seconds}'),
+        ("X-RateLimit-Limit", str(policy.quota)),
+    ]
+
+
+def rate_limit_fields(decision: Decision) -> list[tuple[str, str]]:
+    """RateLimit and RateLimit-Policy (the RateLimit draft, RFC 9651 lists) and their three X- predecessors."""
+    reset_at = math.ceil(time.time() + decision.reset_after / SECOND)
+    return [
+        *_constant_fields(decision.policy),
+        ("RateLimit", f'"default";r={decision.remaining};t={decision.reset_after_seconds}'),
+        ("X-RateLimit-Remaining", str(decision.remaining)),
+        ("X-RateLimit-Reset", str(reset_at)),
+    ]
