@@ -1,0 +1,1 @@
+"""What a submission is and what becomes of it."""

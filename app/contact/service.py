@@ -1,0 +1,44 @@
+"""A submission's way: the checks in their order, then delivery."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from app.contact.antispam import check_age, check_captcha, is_honeypot_filled
+from app.contact.message import Composer
+from app.contact.schema import FORM_TYPES, HONEYPOT, examine
+from app.errors import ApiError, ErrorCode
+from app.mail.message import Message
+
+logger = logging.getLogger(__name__)
+
+
+class ContactService:
+    """Takes the parsed body of a contact request as far as the sales team."""
+
+    def __init__(self, composer: Composer, deliver: Callable[[Message], None]) -> None:
+        self._compose = composer.compose
+        self._deliver = deliver
+
+    def submit(self, body: dict[str, Any]) -> None:
+        """Return once the message is delivered or, as spam, discarded.
+
+        Raises ApiError with the first check that fails, in the order of the contract, or with the failed delivery.
+        """
+        values, faults = examine(body)
+        if is_honeypot_filled(values.get(HONEYPOT)):
+            logger.info("submission discarded: honeypot")
+            return
+        check_age(values.get("ts"), now=time.time_ns() // 1_000_000)
+        if "captcha_expected" not in faults and "captcha_input" not in faults:
+            check_captcha(values.get("captcha_expected"), values.get("captcha_input"))
+        if "form_type" in faults:
+            raise ApiError(ErrorCode.INVALID_FORM_TYPE, allowed_values=FORM_TYPES)
+        if "email" in faults:
+            raise ApiError(ErrorCode.INVALID_EMAIL)
+        if faults:
+            raise ApiError(ErrorCode.INVALID_BODY, details={"fields": faults})
+        self._deliver(self._compose(values))

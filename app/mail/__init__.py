@@ -1,0 +1,1 @@
+"""How a message leaves: the store, the mail server and the command line."""

@@ -1,0 +1,85 @@
+"""Whether mail could be delivered now: checked in the background, shared by all who ask."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from app.mail.mailer import Mailer
+
+CHECK_INTERVAL = 15.0
+"""Seconds from the end of one check to the start of the next; with the time a check may take, no result that is shown
+is older than 30 seconds."""
+
+FIRST_RESULT_WAIT = 1.0
+"""Seconds that the start of the service may wait for the first result."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MailCheck:
+    """The outcome of one check; until the first one ended, mail counts as failing."""
+
+    ok: bool = False
+    checked_at: datetime | None = None
+    latency_ms: float | None = None
+    undelivered: int = 0
+
+
+class MailHealth:
+    """Checks the mail transport every CHECK_INTERVAL seconds in a thread of its own, so that nobody who asks waits."""
+
+    def __init__(self, mailer: Mailer) -> None:
+        self._mailer = mailer
+        self._latest = MailCheck()
+        self._first_result = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def transport(self) -> str:
+        """The kind of transport that is checked."""
+        return self._mailer.transport
+
+    def start(self) -> None:
+        """Begin to check, once per process; wait FIRST_RESULT_WAIT seconds at most for the first result."""
+        with self._lock:
+            if self._thread is not None:
+                return
+            self._thread = threading.Thread(target=self._run, name="mail-health", daemon=True)
+            self._thread.start()
+        self._first_result.wait(FIRST_RESULT_WAIT)
+
+    def latest(self) -> MailCheck:
+        """The newest result; begins to check if the server that runs the app has not asked for it."""
+        if self._thread is None:
+            self.start()
+        return self._latest
+
+    def _run(self) -> None:
+        while True:
+            self._latest = self._check()
+            self._first_result.set()
+            time.sleep(CHECK_INTERVAL)
+
+    def _check(self) -> MailCheck:
+        begun = time.perf_counter()
+        try:
+            self._mailer.check()
+            ok = True
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong is the result, and the thread must live on
+            if self._latest.ok or self._latest.checked_at is None:
+                logger.warning("the mail check fails: %s", type(error).__name__)
+            ok = False
+        latency_ms = round((time.perf_counter() - begun) * 1000, 1)
+        return MailCheck(ok, datetime.now(UTC), latency_ms, self._count())
+
+    def _count(self) -> int:
+        try:
+            return self._mailer.undelivered()
+        except OSError:
+            return self._latest.undelivered
