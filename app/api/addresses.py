@@ -1,0 +1,47 @@
+"""Where a request came from and what it calls this service, as far as the proxies in front can be believed."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from app.ratelimit.client import client_key
+from app.settings import Settings
+
+
+class Addresses:
+    """Reads both from a WSGI environ (PEP 3333)."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._public_base_url = settings.public_base_url
+        self._trusted_proxies = settings.trusted_proxies
+
+    def client(self, environ: dict[str, Any]) -> bytes:
+        """The key that the limiter counts the request under."""
+        return client_key(
+            environ.get("REMOTE_ADDR", ""), environ.get("HTTP_X_FORWARDED_FOR", ""), self._trusted_proxies
+        )
+
+    def base_url(self, environ: dict[str, Any]) -> str:
+        """The address that clients reach the service under, without a slash at its end."""
+        if self._public_base_url is not None:
+            return self._public_base_url
+        scheme = self._forwarded(environ, "HTTP_X_FORWARDED_PROTO") or environ["wsgi.url_scheme"]
+        host = self._forwarded(environ, "HTTP_X_FORWARDED_HOST") or environ.get("HTTP_HOST", "")
+        return _url(scheme, host) or f"{environ['wsgi.url_scheme']}://{environ['SERVER_NAME']}:{environ['SERVER_PORT']}"
+
+    def _forwarded(self, environ: dict[str, Any], name: str) -> str:
+        """The entry that the outermost trusted proxy added, empty when there is none."""
+        if not self._trusted_proxies:
+            return ""
+        entries = environ.get(name, "").split(",")
+        return entries[-self._trusted_proxies].strip() if len(entries) >= self._trusted_proxies else ""
+
+
+@lru_cache(maxsize=64)
+def _url(scheme: str, host: str) -> str | None:
+    """The URL, unless a client made up something that is none."""
+    if re.fullmatch(r"https?", scheme) and re.fullmatch(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", host):
+        return f"{scheme}://{host}"
+    return None

@@ -1,0 +1,133 @@
+"""The body of a contact request: read whole or not at all, then parsed strictly."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+from urllib.parse import parse_qsl
+
+from app.errors import ApiError, ErrorCode
+
+MAX_BODY_BYTES = 64 * 1024
+MAX_NESTING = 32
+"""Levels of arrays and objects in a JSON body: more is refused, before it exhausts the stack of whoever walks it."""
+
+Reason = Literal[
+    "content_type", "empty", "too_large", "incomplete", "encoding", "syntax", "nesting", "not_an_object", "http"
+]
+"""``error.details.reason`` of an invalid_body that no single field explains."""
+
+
+def invalid_body(reason: Reason) -> ApiError:
+    """The error of a body, or of a whole request, that cannot be read."""
+    return ApiError(ErrorCode.INVALID_BODY, details={"reason": reason})
+
+
+def read_fields(environ: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a JSON or form body.
+
+    Raises ApiError invalid_body for another content type, more than MAX_BODY_BYTES, or what does not parse.
+    """
+    content_type = environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
+    parse = PARSERS.get(content_type)
+    if parse is None:
+        raise invalid_body("content_type")
+    raw = _read(environ)
+    if not raw:
+        raise invalid_body("empty")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise invalid_body("encoding") from error
+    return parse(text)
+
+
+def _read(environ: dict[str, Any]) -> bytes:
+    declared = int(environ["CONTENT_LENGTH"]) if environ.get("CONTENT_LENGTH") else None
+    if declared is None and not environ.get("wsgi.input_terminated"):
+        return b""  # PEP 3333: without a length nothing says where such a stream ends
+    if declared is not None and declared > MAX_BODY_BYTES:
+        raise invalid_body("too_large")
+    wanted = MAX_BODY_BYTES + 1 if declared is None else declared
+    raw = b""
+    try:
+        while len(raw) < wanted and (chunk := environ["wsgi.input"].read(wanted - len(raw))):
+            raw += chunk
+    except Exception as error:
+        # The server's parser, whose exceptions no standard names, found the framing of the body broken.
+        raise invalid_body("incomplete") from error
+    if len(raw) > MAX_BODY_BYTES:
+        raise invalid_body("too_large")
+    if declared is not None and len(raw) < declared:
+        raise invalid_body("incomplete")
+    return raw
+
+
+def _parse_json(text: str) -> dict[str, Any]:
+    try:
+        body = _decode(text)
+    except RecursionError as error:
+        raise invalid_body("nesting") from error
+    except ValueError as error:
+        raise invalid_body("syntax") from error
+    if not isinstance(body, dict):
+        raise invalid_body("not_an_object")
+    if _is_nested_too_deep(body):
+        raise invalid_body("nesting")
+    # Only an escape can bring in a surrogate without its partner, which no later encoding would survive.
+    if "\\u" in text and not _is_encodable(body):
+        raise invalid_body("encoding")
+    return body
+
+
+def _parse_form(text: str) -> dict[str, Any]:
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
+    except UnicodeDecodeError as error:
+        raise invalid_body("encoding") from error
+
+
+PARSERS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "application/json": _parse_json,
+    "application/x-www-form-urlencoded": _parse_form,
+}
+"""The content types that a contact request may have."""
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(name)
+
+
+def _finite(literal: str) -> float:
+    number = float(literal)
+    if not math.isfinite(number):
+        raise ValueError(literal)
+    return number
+
+
+# RFC 8259 knows neither NaN and Infinity nor numbers that overflow into them.
+_decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode
+
+
+def _is_nested_too_deep(body: dict[str, Any]) -> bool:
+    level: list[Any] = [body]
+    for _ in range(MAX_NESTING):
+        level = [
+            child
+            for container in level
+            for child in (container.values() if isinstance(container, dict) else container)
+            if isinstance(child, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _is_encodable(body: dict[str, Any]) -> bool:
+    try:
+        json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

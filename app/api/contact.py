@@ -1,0 +1,31 @@
+"""The contact view, the same under the versioned path and under its legacy alias."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flask import g, request
+
+from app import envelope
+from app.api.body import read_fields
+from app.api.framework import Response
+from app.contact.service import ContactService
+from app.errors import ApiError, ErrorCode
+from app.ratelimit.window import Limiter
+
+ACCEPTED = "Hemos recibido su mensaje. Nuestro equipo comercial se pondrá en contacto con usted."
+
+_ACCEPTED_BODY = envelope.success(message=ACCEPTED)
+
+
+def create_contact_view(service: ContactService, limiter: Limiter) -> Callable[[], Response]:
+    """The view function; every POST counts against the quota, whatever becomes of it."""
+
+    def submit_contact() -> Response:
+        g.decision = decision = limiter.hit(g.client)
+        if not decision.allowed:
+            raise ApiError(ErrorCode.RATE_LIMIT)
+        service.submit(read_fields(request.environ))
+        return Response(_ACCEPTED_BODY)
+
+    return submit_contact

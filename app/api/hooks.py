@@ -1,0 +1,127 @@
+"""What every request meets before its view and every response after it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from flask import Flask, g, request
+
+from app.api.addresses import Addresses
+from app.api.cors import CorsPolicy
+from app.api.framework import Fields, Response
+from app.errors import ApiError, ErrorCode
+from app.ratelimit.headers import rate_limit_fields
+from app.ratelimit.window import Decision, Limiter
+from app.versions import API_ROOT, CURRENT, Status, Versions
+
+API_PREFIX = API_ROOT + "/"
+METHOD_ORDER = ("GET", "HEAD", "POST", "OPTIONS")
+
+REFUSED_BY_SERVER = "app.refused_by_server"
+"""WSGI environ key under which the worker class passes the ApiError of a request that never became one."""
+
+DOCUMENT_PATH = "/openapi.json"
+
+_FIELDS_OF_EVERY_RESPONSE: Fields = [
+    ("API-Version", CURRENT),
+    ("Vary", "Accept, Accept-Encoding, Origin"),
+    ("X-Content-Type-Options", "nosniff"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The two quotas of a client."""
+
+    api: Limiter
+    contact: Limiter
+
+
+def allow(methods: Collection[str]) -> str:
+    """The value of an Allow field (RFC 9110, section 10.2.1), in a stable order."""
+    return ", ".join(method for method in METHOD_ORDER if method in methods)
+
+
+class Hooks:
+    """The one hook before all views and the one after them."""
+
+    def __init__(
+        self,
+        *,
+        addresses: Addresses,
+        limits: Limits,
+        versions: Versions,
+        cors: CorsPolicy,
+        contact_paths: frozenset[str],
+    ) -> None:
+        self._addresses = addresses
+        self._limits = limits
+        self._versions = versions
+        self._cors = cors
+        self._contact_paths = contact_paths
+
+    def register(self, app: Flask) -> None:
+        """Put both hooks into the app."""
+        app.before_request(self.admit)
+        app.after_request(self.state)
+
+    def admit(self) -> Response | None:
+        """Quota and sunset, in this order; then the answer to OPTIONS, which is the same on all paths.
+
+        Raises ApiError when the request goes no further.
+        """
+        environ = request.environ
+        g.client = client = self._addresses.client(environ)
+        g.decision = None
+        if REFUSED_BY_SERVER in environ:
+            raise environ[REFUSED_BY_SERVER]
+        path = environ["PATH_INFO"]
+        if path.startswith("//"):
+            raise ApiError(ErrorCode.NOT_FOUND)  # werkzeug's router would fold the slashes and find the view
+        if request.method == "OPTIONS":
+            return self._answer_options()
+        if path.startswith(API_PREFIX) or path == API_ROOT:
+            g.decision = decision = self._limits.api.hit(client)
+            if not decision.allowed:
+                raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED)
+            version = self._versions.ending_at(path)
+            if version and version.status() is Status.SUNSET:
+                raise ApiError(ErrorCode.API_VERSION_SUNSET)
+        return None
+
+    def _answer_options(self) -> Response | None:
+        rule = request.url_rule
+        if rule is None:
+            return None  # the router goes on to say that there is no such path
+        environ = request.environ
+        methods = allow(rule.methods or ())
+        fields = [("Allow", methods)]
+        if "HTTP_ORIGIN" in environ and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
+            fields += self._cors.preflight_fields(environ["HTTP_ORIGIN"].lower(), methods)
+        response = Response(status=HTTPStatus.NO_CONTENT, headers=fields)
+        del response.headers["Content-Type"]
+        return response
+
+    def state(self, response: Response) -> Response:
+        """Add the fields that every response carries: version, limits, CORS and, near its end, the version's."""
+        environ = request.environ
+        path = environ["PATH_INFO"]
+        fields = _FIELDS_OF_EVERY_RESPONSE + rate_limit_fields(self._decision(path, response.status_code))
+        cors = self._cors.fields_of_any
+        fields += self._cors.fields(environ.get("HTTP_ORIGIN", "").lower()) if cors is None else cors
+        version = self._versions.ending_at(path)
+        if version and version.lifecycle and version.status() is not Status.CURRENT:
+            fields += version.lifecycle.headers
+        response.common_fields = fields
+        return response
+
+    def _decision(self, path: str, status: int) -> Decision:
+        """What the response states: the decision that refused the request, else the state of the path's policy."""
+        decision: Decision | None = g.decision
+        on_contact_path = path in self._contact_paths
+        # A contact request may have waited for the mail server, and its state is that of now.
+        if decision is None or (on_contact_path and status != HTTPStatus.TOO_MANY_REQUESTS):
+            return (self._limits.contact if on_contact_path else self._limits.api).peek(g.client)
+        return decision

@@ -1,0 +1,31 @@
+"""The rule of the query parameters: a documented one takes its allowed values and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flask import request
+
+from app.errors import ApiError, ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class QueryParameter:
+    """An optional query parameter and the values it takes."""
+
+    name: str
+    allowed_values: tuple[str, ...]
+
+    def read(self) -> str | None:
+        """The parameter's value in the current request, the last one if it is repeated; None when it is absent.
+
+        Raises ApiError invalid_parameter when any of its values is not an allowed one.
+        """
+        if not request.query_string:
+            return None
+        values = request.args.getlist(self.name)
+        if not all(value in self.allowed_values for value in values):
+            raise ApiError(
+                ErrorCode.INVALID_PARAMETER, details={"parameter": self.name}, allowed_values=self.allowed_values
+            )
+        return values[-1] if values else None

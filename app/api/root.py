@@ -1,0 +1,42 @@
+"""What stands at the site root: the legacy contact path and the OpenAPI document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+from flask import Blueprint, request
+
+from app import envelope
+from app.api.addresses import Addresses
+from app.api.framework import Response
+from app.api.hooks import DOCUMENT_PATH
+
+LEGACY_CONTACT_PATH = "/contact.php"
+DOCUMENT_CACHE_CONTROL = "public, max-age=300"
+DOCUMENT_FILE = Path(__file__).parents[2] / "static" / "openapi.json"
+
+
+def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], Response]) -> Blueprint:
+    """The blueprint."""
+    blueprint = Blueprint("root", __name__)
+    document = json.loads(DOCUMENT_FILE.read_bytes())
+
+    @lru_cache(maxsize=32)
+    def render(base_url: str) -> bytes:
+        server = document["servers"][0] | {"url": base_url}
+        return envelope.to_json(document | {"servers": [server]})
+
+    @blueprint.get(DOCUMENT_PATH)
+    def get_document() -> Response:
+        body = render(addresses.base_url(request.environ))
+        response = Response(body)
+        response.caching = DOCUMENT_CACHE_CONTROL
+        response.add_etag()
+        response.make_conditional(request.environ)
+        return response
+
+    blueprint.post(LEGACY_CONTACT_PATH)(contact)
+    return blueprint

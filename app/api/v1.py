@@ -1,0 +1,115 @@
+"""Version 1 of the API: its index, health and contact."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from flask import Blueprint
+from marshmallow.validate import OneOf
+
+from app import envelope
+from app.api.framework import Response
+from app.api.parameters import QueryParameter
+from app.contact.schema import HONEYPOT, ContactSchema
+from app.mail.health import MailHealth
+from app.versions import Version
+
+METHOD = QueryParameter("method", ("GET", "POST"))
+VERBOSE = QueryParameter("verbose", ("true", "false"))
+
+CONTACT_PATH = "/contact"
+HEALTH_PATH = "/health"
+
+
+def create_v1_blueprint(version: Version, *, contact: Callable[[], Response], health: MailHealth) -> Blueprint:
+    """The blueprint, mounted at the version's base path."""
+    blueprint = Blueprint("v1", __name__, url_prefix=version.base_path)
+    started_at = time.monotonic()
+    endpoints = _endpoints(version)
+    bodies = {
+        method: envelope.success(
+            data={
+                "version": version.name,
+                "endpoints": [endpoint for endpoint in endpoints if method in (None, endpoint["method"])],
+            }
+        )
+        for method in (None, *METHOD.allowed_values)
+    }
+
+    @blueprint.get("")
+    def list_endpoints() -> Response:
+        return Response(bodies[METHOD.read()])
+
+    @blueprint.get(HEALTH_PATH)
+    def get_health() -> Response:
+        verbose = VERBOSE.read() == "true"
+        mail = health.latest()
+        data: dict[str, Any] = {
+            "status": "ok" if mail.ok else "degraded",
+            "version": version.name,
+            "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
+            "checks": {"api": "ok", "mail": "ok" if mail.ok else "fail"},
+        }
+        if verbose:
+            data["details"] = {
+                "uptime_seconds": int(time.monotonic() - started_at),
+                "mail": {
+                    "transport": health.transport,
+                    "checked_at": mail.checked_at.isoformat(timespec="seconds") if mail.checked_at else None,
+                    "latency_ms": mail.latency_ms,
+                    "undelivered": mail.undelivered,
+                },
+            }
+        return Response(envelope.success(data=data))
+
+    blueprint.post(CONTACT_PATH)(contact)
+    return blueprint
+
+
+def _endpoints(version: Version) -> list[dict[str, Any]]:
+    return [
+        {
+            "method": "GET",
+            "path": version.base_path,
+            "description": "Enumera los recursos de esta versión.",
+            "parameters": [_query(METHOD)],
+        },
+        {
+            "method": "GET",
+            "path": version.base_path + HEALTH_PATH,
+            "description": "Informa del estado de la plataforma.",
+            "parameters": [_query(VERBOSE)],
+        },
+        {
+            "method": "POST",
+            "path": version.base_path + CONTACT_PATH,
+            "description": "Envía un formulario de contacto al equipo comercial.",
+            "parameters": _body_fields(),
+        },
+    ]
+
+
+def _query(parameter: QueryParameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": "query",
+        "required": False,
+        "allowed_values": list(parameter.allowed_values),
+    }
+
+
+def _body_fields() -> list[dict[str, Any]]:
+    """The contact schema's fields, but for the honeypot, which is no news to a person."""
+    described = []
+    for name, field in ContactSchema().fields.items():
+        if name == HONEYPOT:
+            continue
+        entry: dict[str, Any] = {"name": name, "in": "body", "required": field.required}
+        for validator in field.validators:
+            if isinstance(validator, OneOf):
+                entry["allowed_values"] = list(validator.choices)
+        described.append(entry)
+    return described

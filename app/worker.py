@@ -1,0 +1,59 @@
+"""The gunicorn worker class that answers malformed HTTP in the envelope."""
+
+from __future__ import annotations
+
+import io
+import socket
+import traceback
+from types import SimpleNamespace
+from typing import Any
+
+from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, ParseException
+from gunicorn.http.wsgi import Response, base_environ
+from gunicorn.workers.gthread import ThreadWorker
+
+from app.api.body import invalid_body
+from app.api.hooks import REFUSED_BY_SERVER
+from app.errors import ApiError, ErrorCode
+
+
+class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
+    """A gthread worker that lets the app's own handlers render what gunicorn would answer in HTML."""
+
+    def handle_error(self, _req: Any, client: socket.socket, addr: Any, exc: BaseException) -> None:
+        """Answer a request that never reached the app, or that broke outside of it; the connection is closed after."""
+        if isinstance(exc, ParseException) and not isinstance(exc, (InvalidResponseHeader, InvalidResponseHeaderName)):
+            # gunicorn would log the address and a piece of the request, which can be personal data.
+            self.log.warning("malformed request refused: %s", type(exc).__name__)
+            error = invalid_body("http")
+        else:
+            frames = "".join(traceback.format_tb(exc.__traceback__))
+            self.log.error("unforeseen %s in the server\n%s", type(exc).__name__, frames)
+            error = ApiError(ErrorCode.INTERNAL_ERROR)
+        # What could not be parsed has no method and no version: it is answered as the plainest of requests.
+        request = SimpleNamespace(method="GET", version=(1, 1), headers=[], should_close=lambda: True)
+        response = Response(request, client, self.cfg)
+        try:
+            for chunk in self.wsgi(self._environ(client, addr, error), response.start_response):
+                response.write(chunk)
+            response.close()
+        except OSError:
+            self.log.debug("the client of a malformed request is gone")
+
+    def _environ(self, client: socket.socket, addr: Any, error: ApiError) -> dict[str, Any]:
+        local = client.getsockname()
+        host, port = local[:2] if isinstance(local, tuple) else ("localhost", 80)
+        environ: dict[str, Any] = base_environ(self.cfg)
+        return environ | {
+            "REQUEST_METHOD": "GET",
+            "SCRIPT_NAME": "",
+            "PATH_INFO": "",
+            "QUERY_STRING": "",
+            "SERVER_NAME": host,
+            "SERVER_PORT": str(port),
+            "SERVER_PROTOCOL": "HTTP/1.1",
+            "REMOTE_ADDR": addr[0] if isinstance(addr, tuple) else "",
+            "wsgi.input": io.BytesIO(),
+            "wsgi.url_scheme": "http",
+            REFUSED_BY_SERVER: error,
+        }

@@ -1,0 +1,34 @@
+"""The server's settings, all from the environment: gunicorn reads this file by itself."""
+
+import os
+
+from app.logs import logging_config
+from app.settings import Settings
+
+settings = Settings.from_env(os.environ)
+
+bind = settings.bind
+workers = settings.workers
+threads = settings.threads
+worker_class = "app.worker.EnvelopeWorker"
+wsgi_app = "wsgi:app"
+logconfig_dict = logging_config(settings)
+loglevel = settings.log_level
+
+# A hand-over to the mail server that runs when the service is told to stop may finish.
+graceful_timeout = int(settings.smtp_timeout) + 10
+keepalive = 75
+
+# What a proxy says is believed by TRUSTED_PROXIES in the app and by nobody else: gunicorn itself would trust 127.0.0.1
+# and every peer on a unix socket.
+forwarded_allow_ips = ""
+secure_scheme_headers = {}
+forwarder_headers = ""
+
+# The control socket would be one more thing to protect, and one per service on the same machine at that.
+control_socket_disable = True
+
+
+def post_worker_init(worker: object) -> None:
+    """Let the first mail check end before the first request comes."""
+    worker.wsgi.extensions["mail_health"].start()
