@@ -32,3 +32,10 @@ control_socket_disable = True
 def post_worker_init(worker: object) -> None:
     """Let the first mail check end before the first request comes."""
     worker.wsgi.extensions["mail_health"].start()
+
+
+def worker_exit(_server: object, worker: object) -> None:
+    """Take leave of the mail server."""
+    if worker.wsgi is not None:
+        worker.wsgi.extensions["mail_health"].stop()
+        worker.wsgi.extensions["mailer"].close()

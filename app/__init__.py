@@ -16,6 +16,7 @@ from app.api.v1 import CONTACT_PATH, create_v1_blueprint
 from app.contact.message import Composer
 from app.contact.service import ContactService
 from app.logs import ensure_logging
+from app.mail.cli import create_mail_commands
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer, create_mailer
 from app.ratelimit.window import Policy, SlidingWindow
@@ -44,6 +45,7 @@ def create_app(
     current = versions[CURRENT]
 
     app = Application(__name__)
+    app.extensions["mailer"] = mailer
     health = app.extensions["mail_health"] = MailHealth(mailer)
     Hooks(
         addresses=addresses,
@@ -66,4 +68,5 @@ def create_app(
         )
     )
     app.register_blueprint(create_root_blueprint(addresses=addresses, contact=contact))
+    app.cli.add_command(create_mail_commands(settings))
     return app

@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from app.mail.mailer import Mailer
 
 CHECK_INTERVAL = 15.0
-"""Seconds from the end of one check to the start of the next; with the time a check may take, no result that is shown
-is older than 30 seconds."""
+"""Seconds from the end of one check to the start of the next."""
+
+MAX_AGE = 30.0
+"""Seconds after which a result counts no more: the check hangs, and so would a message."""
 
 FIRST_RESULT_WAIT = 1.0
 """Seconds that the start of the service may wait for the first result."""
@@ -39,6 +41,7 @@ class MailHealth:
         self._first_result = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._stopped = threading.Event()
 
     @property
     def transport(self) -> str:
@@ -58,13 +61,22 @@ class MailHealth:
         """The newest result; begins to check if the server that runs the app has not asked for it."""
         if self._thread is None:
             self.start()
-        return self._latest
+        latest = self._latest
+        if latest.checked_at and (datetime.now(UTC) - latest.checked_at).total_seconds() > MAX_AGE:
+            return replace(latest, ok=False)
+        return latest
+
+    def stop(self) -> None:
+        """End the thread; returns once it has, unless a check is under way."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(FIRST_RESULT_WAIT)
 
     def _run(self) -> None:
-        while True:
+        while not self._stopped.is_set():
             self._latest = self._check()
             self._first_result.set()
-            time.sleep(CHECK_INTERVAL)
+            self._stopped.wait(CHECK_INTERVAL)
 
     def _check(self) -> MailCheck:
         begun = time.perf_counter()

@@ -1,14 +1,16 @@
-"""Where an accepted message goes: to the mail server, or into the store when there is none."""
+"""What becomes of an accepted message: written to disk, handed to the mail server, then taken off the disk."""
 
 from __future__ import annotations
 
 import logging
+import smtplib
 from typing import Protocol
 
 from app.errors import ApiError, ErrorCode
+from app.mail.bulkhead import Bulkhead, FullError
 from app.mail.message import Message
-from app.mail.smtp import SmtpSender
-from app.mail.spool import Spool
+from app.mail.smtp import Deadline, InDoubtError, SmtpSender
+from app.mail.spool import Entry, Spool
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -35,26 +37,40 @@ class Mailer(Protocol):
         """Raise OSError when a message could not be delivered now."""
 
     def undelivered(self) -> int:
-        """How many messages wait in the store."""
+        """How many messages are in the store; raises OSError."""
+
+    def close(self) -> None:
+        """Let go of what was kept for the next message."""
 
 
 class SmtpMailer:
-    """Delivers to the mail server."""
+    """Delivers to the mail server, and loses nothing when that fails."""
 
     transport = "smtp"
 
-    def __init__(self, sender: SmtpSender, spool: Spool) -> None:
+    def __init__(self, sender: SmtpSender, spool: Spool, bulkhead: Bulkhead, timeout: float) -> None:
         self._sender = sender
         self._spool = spool
+        self._bulkhead = bulkhead
+        self._timeout = timeout
 
     def deliver(self, message: Message) -> None:
-        """Hand the message to the mail server."""
+        """Write the message to disk, hand it over, and take it off the disk; a disk that fails is no reason not to."""
+        deadline = Deadline(self._timeout)
         try:
-            self._sender.send(message)
+            entry = self._spool.store(message)
         except OSError as error:
-            # The text of an SMTP error can quote an address: its class says enough.
-            logger.error("message %s was not delivered: %s", message.message_id, type(error).__name__)
+            logger.error("message %s cannot be written to MAIL_DIR: %s", message.message_id, error.strerror)
+            entry = None
+        try:
+            with self._bulkhead.place():
+                hand_over(self._sender, message, deadline, entry)
+        except (OSError, FullError) as error:
+            logger.error("message %s was not delivered: %s", message.message_id, describe(error))
             raise DeliveryError from error
+        finally:
+            if entry is not None:
+                entry.release()
         logger.info("message %s delivered", message.message_id)
 
     def check(self) -> None:
@@ -62,8 +78,12 @@ class SmtpMailer:
         self._sender.check()
 
     def undelivered(self) -> int:
-        """How many messages wait in the store."""
+        """How many messages are in the store; raises OSError."""
         return self._spool.count()
+
+    def close(self) -> None:
+        """Say goodbye to the mail server."""
+        self._sender.close()
 
 
 class MaildirMailer:
@@ -77,7 +97,7 @@ class MaildirMailer:
     def deliver(self, message: Message) -> None:
         """Write the message into the store."""
         try:
-            self._spool.add(message)
+            self._spool.store(message).release()
         except OSError as error:
             logger.error("message %s was not stored: %s", message.message_id, error.strerror)
             raise DeliveryError from error
@@ -88,15 +108,55 @@ class MaildirMailer:
         self._spool.count()
 
     def undelivered(self) -> int:
-        """How many messages wait in the store."""
+        """How many messages are in the store; raises OSError."""
         return self._spool.count()
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+def hand_over(sender: SmtpSender, message: Message, deadline: Deadline, entry: Entry | None) -> str:
+    """Send a message and keep its entry on disk true to what is known of it; returns the server's answer.
+
+    Raises InDoubtError or another OSError, as SmtpSender.send does.
+    """
+    if entry is None:
+        return sender.send(message, deadline, before_data_ends=lambda: None)
+    try:
+        answer = sender.send(message, deadline, before_data_ends=entry.mark_in_doubt)
+    except InDoubtError:
+        raise
+    except OSError:
+        entry.clear_doubt()
+        raise
+    entry.remove()
+    return answer
+
+
+def describe(error: Exception) -> str:
+    """The failure without the server's words, which can quote an address: its class and, if there is one, the code."""
+    if isinstance(error, smtplib.SMTPResponseException):
+        return f"{type(error).__name__} {error.smtp_code}"
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        codes = sorted({str(code) for code, _ in error.recipients.values()})
+        return f"{type(error).__name__} {', '.join(codes)}"
+    return type(error).__name__
 
 
 def create_mailer(settings: Settings) -> Mailer:
-    """The mailer that the settings ask for; the log says which."""
+    """The mailer that the settings ask for; the log says which.
+
+    Half of the threads may be inside SMTP at once and a quarter may wait for a place, so that a quarter never has
+    anything to do with the mail server.
+    """
     spool = Spool(settings.mail_dir)
     if settings.smtp_host is None:
         logger.warning("SMTP_HOST is not set: messages are stored in %s and not sent", settings.mail_dir)
         return MaildirMailer(spool)
     logger.info("messages are sent through %s:%d", settings.smtp_host, settings.smtp_port)
-    return SmtpMailer(SmtpSender(settings), spool)
+    bulkhead = Bulkhead(
+        places=max(1, settings.threads // 2),
+        waiting_room=settings.threads // 4,
+        patience=settings.smtp_timeout / 4,
+    )
+    return SmtpMailer(SmtpSender(settings), spool, bulkhead, settings.smtp_timeout)

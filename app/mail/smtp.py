@@ -1,64 +1,298 @@
-"""Handing a message to the mail server."""
+"""Handing messages to the mail server: within one deadline, over kept connections, in few round trips."""
 
 from __future__ import annotations
 
+import io
 import logging
+import re
+import select
 import smtplib
+import socket
 import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from app.mail.message import Message
 from app.settings import Settings
 
+IDLE_SECONDS = 30.0
+"""How long a connection is kept for the next message; servers wait for minutes (RFC 5321, section 4.5.3.2.7)."""
+
+CHECK_SECONDS = 10.0
+"""What a check of the mail server may take where SMTP_TIMEOUT is longer."""
+
+_READY, _OK, _WILL_FORWARD, _GO_AHEAD, _CLOSING = 220, 250, 251, 354, 421
+_REFUSALS = range(400, 600)
+_CHUNK = 16_384
+
 logger = logging.getLogger(__name__)
+
+Reply = tuple[int, bytes]
+
+
+class InDoubtError(OSError):
+    """The whole message was sent and no answer came: the server may have taken it."""
+
+
+class Deadline:
+    """A moment that nothing done for one message goes beyond."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def remaining(self) -> float:
+        """The seconds that are left; raises TimeoutError when there are none."""
+        seconds = self._end - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError("the time for the hand-over is up")
+        return seconds
 
 
 class SmtpSender:
-    """Hands messages over by SMTP (RFC 5321), in clear, with STARTTLS (RFC 3207) or inside TLS."""
+    """Hands messages over by SMTP (RFC 5321), in clear, with STARTTLS (RFC 3207) or inside TLS.
+
+    A connection is kept for the next message. Whether the server has closed it meanwhile shows without a round trip,
+    for nothing but that makes an idle socket readable.
+    """
 
     def __init__(self, settings: Settings) -> None:
         if settings.smtp_host is None:
             raise ValueError("an SmtpSender needs SMTP_HOST")
         self._host = settings.smtp_host
-        self._port = settings.smtp_port
-        self._security = settings.smtp_security
-        self._credentials = (settings.smtp_username, settings.smtp_password)
-        self._timeout = settings.smtp_timeout
-        self._sender = settings.mail_from
-        self._recipients = settings.sales_email
+        self._settings = settings
         self._tls = ssl.create_default_context()
+        # Looked up once: smtplib would ask the DNS for it anew, and without a deadline, for each connection.
+        self._own_name = smtplib.SMTP().local_hostname
+        self._addresses: list[Any] = []
+        self._idle: deque[tuple[float, _Connection]] = deque()
+        self._lock = threading.Lock()
 
-    def send(self, message: Message) -> None:
-        """Return once the server has taken the message for at least one recipient.
+    def send(self, message: Message, deadline: Deadline, *, before_data_ends: Callable[[], None]) -> str:
+        """Return the server's answer once it has taken the message for at least one recipient.
 
-        Raises OSError (of which smtplib.SMTPException is one) when it has not.
+        ``before_data_ends`` is called at the last moment at which the server cannot have taken it. Raises InDoubtError
+        when it may have taken it, another OSError (of which smtplib.SMTPException is one) when it has not.
         """
-        with self._connect() as connection:
-            refused = connection.sendmail(self._sender, self._recipients, message.content)
-        for code, _ in refused.values():
-            logger.warning("the mail server refused a recipient of %s with %d", message.message_id, code)
+        kept = self._take_idle(deadline)
+        if kept is not None:
+            try:
+                return self._transact(kept, message, before_data_ends)
+            except smtplib.SMTPServerDisconnected:
+                deadline.remaining()
+                logger.debug("the mail server closed a kept connection before it took a message")
+        return self._transact(self._connect(deadline), message, before_data_ends)
 
     def check(self) -> None:
-        """Talk to the server up to the point where a message could be sent.
+        """Talk to the server up to the point where a message could be sent, and keep the connection for one.
 
         Raises OSError when that point is not reached.
         """
-        with self._connect() as connection:
-            connection.noop()
+        deadline = Deadline(min(self._settings.smtp_timeout, CHECK_SECONDS))
+        self._addresses = self._resolve()
+        self._keep(self._connect(deadline))
 
-    def _connect(self) -> smtplib.SMTP:
-        if self._security == "tls":
-            connection: smtplib.SMTP = smtplib.SMTP_SSL(
-                self._host, self._port, timeout=self._timeout, context=self._tls
-            )
-        else:
-            connection = smtplib.SMTP(self._host, self._port, timeout=self._timeout)
+    def close(self) -> None:
+        """Say goodbye on all kept connections."""
+        while self._idle:
+            self._idle.pop()[1].leave()
+
+    def _connect(self, deadline: Deadline) -> _Connection:
+        settings = self._settings
+        connection = _Connection(self._own_name, deadline, self._tls if settings.smtp_security == "tls" else None)
         try:
-            if self._security == "starttls":
+            # A look-up in the DNS knows no deadline: the addresses are those that the last check found.
+            connection.addresses = self._addresses or self._resolve()
+            connection.open(self._host, settings.smtp_port)
+            if settings.smtp_security == "starttls":
                 connection.starttls(context=self._tls)
-            username, password = self._credentials
-            if username and password:
-                connection.login(username, password)
+                connection.ehlo_or_helo_if_needed()
+            if settings.smtp_username and settings.smtp_password:
+                connection.login(settings.smtp_username, settings.smtp_password)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _resolve(self) -> list[Any]:
+        try:
+            return socket.getaddrinfo(self._host, self._settings.smtp_port, type=socket.SOCK_STREAM)
+        except UnicodeError as error:  # a label that is empty or too long
+            raise socket.gaierror(socket.EAI_NONAME, "not a host name") from error
+
+    def _transact(self, connection: _Connection, message: Message, before_data_ends: Callable[[], None]) -> str:
+        try:
+            self._send_envelope(connection, message)
+            before_data_ends()
+            try:
+                connection.send(_dot_stuffed(message.content) + b".\r\n")
+                code, text = connection.getreply()
+            except smtplib.SMTPException as error:
+                raise InDoubtError from error
+            if code in _REFUSALS:
+                raise smtplib.SMTPDataError(code, text)
+            if code != _OK:
+                raise InDoubtError
+        except BaseException:
+            connection.close()
+            raise
+        self._keep(connection)
+        return f"{code} {text.decode(errors='replace')}"
+
+    def _send_envelope(self, connection: _Connection, message: Message) -> None:
+        """MAIL, RCPT and DATA, up to the server's go-ahead for the content."""
+        sender, recipients = self._settings.mail_from, self._settings.sales_email
+        commands = [f"MAIL FROM:<{sender}>", *(f"RCPT TO:<{recipient}>" for recipient in recipients)]
+        replies = connection.dialogue([*commands, "DATA"])
+        code, text = next(replies)
+        if code != _OK:
+            raise smtplib.SMTPSenderRefused(code, text, sender)
+        refused = {}
+        for recipient, (code, text) in zip(recipients, replies, strict=False):
+            if code not in (_OK, _WILL_FORWARD):
+                refused[recipient] = (code, text)
+                logger.warning("the mail server refused a recipient of %s with %d", message.message_id, code)
+        if len(refused) == len(recipients):
+            raise smtplib.SMTPRecipientsRefused(refused)
+        code, text = next(replies)
+        if code != _GO_AHEAD:
+            raise smtplib.SMTPDataError(code, text)
+
+    def _take_idle(self, deadline: Deadline) -> _Connection | None:
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                kept_at, connection = self._idle.pop()
+            if time.monotonic() - kept_at < IDLE_SECONDS and not connection.is_readable():
+                connection.deadline = deadline
+                return connection
+            connection.close()
+
+    def _keep(self, connection: _Connection) -> None:
+        """Put the connection on top of the idle ones, and let go of those that nobody has needed."""
+        now = time.monotonic()
+        with self._lock:
+            self._idle.append((now, connection))
+            expired = []
+            while now - self._idle[0][0] >= IDLE_SECONDS:
+                expired.append(self._idle.popleft()[1])
+        for old in expired:
+            old.leave()
+
+
+class _Connection(smtplib.SMTP):
+    """smtplib's client, with a deadline over all of its reads and writes instead of a timeout for each."""
+
+    def __init__(self, own_name: str, deadline: Deadline, tls: ssl.SSLContext | None) -> None:
+        super().__init__(local_hostname=own_name)
+        self.deadline = deadline
+        self.addresses: list[Any] = []
+        self._implicit_tls = tls
+
+    def open(self, host: str, port: int) -> None:
+        """Connect and greet; raises OSError when the server does not want to talk."""
+        self._host = host  # the name that a certificate must be for
+        code, text = self.connect(host, port)
+        if code != _READY:
+            raise smtplib.SMTPConnectError(code, text)
+        self.ehlo_or_helo_if_needed()
+
+    def dialogue(self, commands: list[str]) -> Iterator[Reply]:
+        """The replies to MAIL, RCPT and DATA; sent together where the server takes them so (RFC 2920).
+
+        Raises SMTPServerDisconnected also for a 421, which announces that the connection is closed.
+        """
+        pipelining = self.has_extn("pipelining")
+        if pipelining:
+            self.send("".join(f"{command}\r\n" for command in commands))
+        for command in commands:
+            code, text = self.getreply() if pipelining else self.docmd(command)
+            if code == _CLOSING:
+                raise smtplib.SMTPServerDisconnected("the server closes the connection")
+            yield code, text
+
+    def is_readable(self) -> bool:
+        """Whether an idle connection has something to say: a 421, its end or a reset."""
+        poll = select.poll()
+        poll.register(self._connected(), select.POLLIN)
+        return bool(poll.poll(0))
+
+    def leave(self) -> None:
+        """Say goodbye without waiting for the answer."""
+        self.deadline = Deadline(1)
+        try:
+            self.putcmd("quit")
+        except OSError:
+            logger.debug("the mail server had left before")
+        self.close()
+
+    def send(self, s: Any) -> None:
+        """Send in pieces that each end with the deadline: a TLS socket would give each record the whole time."""
+        data = s.encode(self.command_encoding) if isinstance(s, str) else s
+        for start in range(0, len(data), _CHUNK):
+            try:
+                self._connected().settimeout(self.deadline.remaining())
+            except TimeoutError as error:
+                self.close()
+                raise smtplib.SMTPServerDisconnected("the time for the hand-over is up") from error
+            super().send(data[start : start + _CHUNK])
+
+    def getreply(self) -> Reply:
+        """Read a reply through the deadline."""
+        if self.file is None:
+            self.file = io.BufferedReader(_DeadlineReader(self))
+        return super().getreply()
+
+    def receive_into(self, buffer: Any) -> int:
+        """Read what has come; the socket's timeout is the time left, before and after."""
+        connected = self._connected()
+        connected.settimeout(self.deadline.remaining())
+        size = connected.recv_into(buffer)
+        connected.settimeout(self.deadline.remaining())  # a TLS handshake that follows takes it from the socket
+        return size
+
+    def _connected(self) -> socket.socket:
+        if self.sock is None:
+            raise smtplib.SMTPServerDisconnected("not connected")
+        return self.sock
+
+    def _get_socket(self, host: str, _port: int, _timeout: float) -> socket.socket:
+        """What smtplib's own method does, for addresses that are known; each gets its share of the time."""
+        failure = OSError("the host has no address")
+        for left in range(len(self.addresses), 0, -1):
+            family, kind, protocol, _, address = self.addresses[-left]
+            connected = socket.socket(family, kind, protocol)
+            try:
+                connected.settimeout(self.deadline.remaining() / left)
+                connected.connect(address)
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connected.settimeout(self.deadline.remaining())
+                if self._implicit_tls is not None:
+                    return self._implicit_tls.wrap_socket(connected, server_hostname=host)
+            except OSError as error:
+                connected.close()
+                failure = error
+            else:
+                return connected
+        raise failure
+
+
+class _DeadlineReader(io.RawIOBase):
+    """What a connection's replies are read from, in place of the socket's own file."""
+
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._connection.receive_into(buffer)
+
+
+def _dot_stuffed(content: bytes) -> bytes:
+    """The content as DATA carries it (RFC 5321, section 4.5.2)."""
+    return re.sub(rb"(?m)^\.", b"..", content)

@@ -1,31 +1,157 @@
-"""Messages on disk: a Maildir that only the service's user can read."""
+"""Messages on disk, from before the first attempt until the mail server has taken them: a private Maildir."""
 
 from __future__ import annotations
 
-import mailbox
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from email.parser import BytesHeaderParser
 from pathlib import Path
 
-from app.mail.message import Message
+from app.mail.message import KIND_HEADER, Message
+
+_IN_DOUBT = ":2,F"
+"""Maildir's flag for what deserves attention: the server may have taken this message."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What may be shown of a stored message: nothing in it is personal."""
+
+    path: Path
+    message_id: str
+    form_type: str
+    size: int
+    """In bytes."""
+    age: float
+    """In seconds."""
+    in_doubt: bool
+
+
+class Entry:
+    """A stored message that this process, and no other, is handing over.
+
+    Who holds it holds a lock on its file, which the kernel releases even when the process is killed.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+
+    def read(self) -> bytes:
+        """The message's content with CRLF line ends; raises OSError."""
+        return self._path.read_bytes().replace(b"\n", b"\r\n")
+
+    def mark_in_doubt(self) -> None:
+        """Note that from now on the server may have taken the message, should this process not live to hear of it."""
+        self._move("cur", self._path.name.removesuffix(_IN_DOUBT) + _IN_DOUBT)
+
+    def clear_doubt(self) -> None:
+        """Note that the server has refused the message."""
+        self._move("new", self._path.name.removesuffix(_IN_DOUBT))
+
+    def remove(self) -> None:
+        """Delete the message: it has been delivered."""
+        try:
+            self._path.unlink()
+        except OSError as error:
+            logger.error("a delivered message cannot be removed from MAIL_DIR: %s", error.strerror)
+
+    def release(self) -> None:
+        """Let others take what is left."""
+        os.close(self._descriptor)
+
+    def _move(self, folder: str, name: str) -> None:
+        target = self._path.parents[1] / folder / name
+        try:
+            self._path = self._path.rename(target)
+        except OSError as error:
+            logger.error("the state of a message cannot be noted in MAIL_DIR: %s", error.strerror)
 
 
 class Spool:
     """The Maildir at MAIL_DIR (directories 0700, files 0600)."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        self._directory = directory
         for folder in ("", "tmp", "new", "cur"):
             (directory / folder).mkdir(mode=0o700, exist_ok=True)
-        self._maildir = mailbox.Maildir(directory, create=False)
 
-    def add(self, message: Message) -> str:
-        """Store the message on disk and return the key it is found by.
+    def store(self, message: Message) -> Entry:
+        """Write the message to disk, locked from its first moment on.
 
         Raises OSError when the disk does not take it.
         """
-        key = self._maildir.add(message.content)
-        (self.directory / "new" / key).chmod(0o600)
-        return key
+        name = f"{time.time_ns()}.{os.getpid()}.{message.message_id.strip('<>').partition('@')[0]}"
+        path = self._directory / "tmp" / name
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            _lock(descriptor)
+            with open(descriptor, "wb", closefd=False) as file:
+                file.write(message.content.replace(b"\r\n", b"\n"))  # a Maildir has the line ends of its system
+            os.fsync(descriptor)
+            return Entry(path.rename(self._directory / "new" / name), descriptor)
+        except BaseException:
+            os.close(descriptor)
+            with suppress(OSError):
+                path.unlink()
+            raise
+
+    def stored(self) -> list[Stored]:
+        """What is in the store, the oldest first."""
+        found = [stored for path in self._paths() if (stored := _describe(path))]
+        return sorted(found, key=lambda stored: -stored.age)
 
     def count(self) -> int:
-        """How many messages are stored."""
-        return sum(1 for folder in ("new", "cur") for _ in (self.directory / folder).iterdir())
+        """How many messages are in the store; raises OSError."""
+        return sum(1 for _ in self._paths())
+
+    @contextmanager
+    def claim(self, stored: Stored) -> Iterator[Entry | None]:
+        """The entry of a stored message; None while another hands it over, and when it is gone."""
+        try:
+            descriptor = os.open(stored.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            # Between the look and the lock another may have delivered it, or moved it on.
+            free = _lock(descriptor) and stored.path.exists()
+            yield Entry(stored.path, descriptor) if free else None
+        finally:
+            os.close(descriptor)
+
+    def _paths(self) -> Iterator[Path]:
+        for folder in ("new", "cur"):
+            yield from (self._directory / folder).iterdir()
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _describe(path: Path) -> Stored | None:
+    try:
+        with path.open("rb") as file:
+            headers = BytesHeaderParser().parse(file)
+            status = os.fstat(file.fileno())
+    except FileNotFoundError:  # delivered since it was listed
+        return None
+    return Stored(
+        path=path,
+        message_id=headers.get("Message-ID", "-"),
+        form_type=headers.get(KIND_HEADER, "-"),
+        size=status.st_size,
+        age=max(0.0, time.time() - status.st_mtime),
+        in_doubt=path.name.endswith(_IN_DOUBT),
+    )

@@ -1,0 +1,123 @@
+"""The operator's commands: what is undelivered, hand it over, try the mail server."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.utils import format_datetime, make_msgid
+
+import click
+from flask.cli import AppGroup
+
+from app.mail.mailer import describe, hand_over
+from app.mail.message import Message
+from app.mail.smtp import Deadline, InDoubtError, SmtpSender
+from app.mail.spool import Spool, Stored
+from app.settings import Settings
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def create_mail_commands(settings: Settings) -> AppGroup:
+    """The group ``flask --app wsgi mail``."""
+    group = AppGroup("mail", help="Look after the messages in MAIL_DIR.")
+
+    @group.command("list")
+    def list_messages() -> None:
+        """Show what MAIL_DIR holds: messages that no mail server has taken.
+
+        One marked "in doubt" was sent as a whole, but the mail server did not say that it has taken it: a resend may be
+        a second copy, recognisable by its Message-ID.
+        """
+        messages = Spool(settings.mail_dir).stored()
+        if messages:
+            click.echo(_row("AGE", "FORM", "BYTES", "STATE", "MESSAGE-ID"))
+        for stored in messages:
+            state = "in doubt" if stored.in_doubt else "waiting"
+            click.echo(_row(_age(stored.age), stored.form_type, str(stored.size), state, stored.message_id))
+        click.echo(f"{len(messages)} undelivered", err=True)
+
+    @group.command("resend")
+    @click.argument("message_ids", metavar="[MESSAGE-ID]...", nargs=-1)
+    def resend(message_ids: tuple[str, ...]) -> None:
+        """Hand over all messages in MAIL_DIR, or those that are named.
+
+        Each keeps its Message-ID. One that the service is sending at this moment is left to it. The exit status is 1 if
+        any message stays undelivered.
+        """
+        sender = _sender(settings)
+        spool = Spool(settings.mail_dir)
+        messages = spool.stored()
+        unknown = set(message_ids) - {stored.message_id for stored in messages}
+        for message_id in sorted(unknown):
+            click.echo(f"{message_id} is not in MAIL_DIR", err=True)
+        chosen = [stored for stored in messages if not message_ids or stored.message_id in message_ids]
+        failures = len(unknown)
+        for number, stored in enumerate(chosen, 1):
+            outcome, failed = _resend(spool, sender, stored, settings.smtp_timeout)
+            click.echo(f"{number}/{len(chosen)} {stored.message_id} {outcome}")
+            failures += failed
+        sender.close()
+        if failures:
+            raise click.exceptions.Exit(1)
+
+    @group.command("test")
+    def test() -> None:
+        """Send a test message to SALES_EMAIL and show what the mail server answers."""
+        sender = _sender(settings)
+        try:
+            answer = sender.send(
+                _test_message(settings), Deadline(settings.smtp_timeout), before_data_ends=lambda: None
+            )
+        except OSError as error:
+            raise click.ClickException(f"not delivered: {type(error).__name__} {error}") from error
+        finally:
+            sender.close()
+        click.echo(f"delivered to {', '.join(settings.sales_email)}: {answer}")
+
+    return group
+
+
+def _sender(settings: Settings) -> SmtpSender:
+    if settings.smtp_host is None:
+        raise click.ClickException("SMTP_HOST is not set: there is no mail server to hand messages to")
+    return SmtpSender(settings)
+
+
+def _resend(spool: Spool, sender: SmtpSender, stored: Stored, timeout: float) -> tuple[str, bool]:
+    """What became of one message, and whether it stays undelivered."""
+    with spool.claim(stored) as entry:
+        if entry is None:
+            return "skipped: the service is sending it or has sent it", False
+        try:
+            message = Message(stored.message_id, entry.read())
+            answer = hand_over(sender, message, Deadline(timeout), entry)
+        except InDoubtError:
+            return "in doubt: the mail server did not answer", True
+        except OSError as error:
+            return f"not delivered: {describe(error)}", True
+    return f"delivered: {answer}", False
+
+
+def _row(age: str, form_type: str, size: str, state: str, message_id: str) -> str:
+    return f"{age:>8}  {form_type:<12}  {size:>8}  {state:<8}  {message_id}"
+
+
+def _age(seconds: float) -> str:
+    for length, unit in _UNITS:
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return "0 s"
+
+
+def _test_message(settings: Settings) -> Message:
+    message = EmailMessage()
+    message["From"] = settings.mail_from
+    message["To"] = ", ".join(settings.sales_email)
+    message["Subject"] = "Mensaje de prueba del formulario de contacto"
+    message["Date"] = format_datetime(datetime.now(UTC))
+    message["Message-ID"] = make_msgid(domain=settings.mail_from.rpartition("@")[2])
+    message.set_content(
+        "Este mensaje comprueba la entrega de los formularios de contacto.\nNo es necesario que responda.\n"
+    )
+    return Message(message["Message-ID"], message.as_bytes().replace(b"\n", b"\r\n"))

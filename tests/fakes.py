@@ -1,0 +1,31 @@
+"""Collaborators that tests pass in where the real one cannot be made to do what the test needs."""
+
+from __future__ import annotations
+
+from app.mail.mailer import DeliveryError
+from app.mail.message import Message
+
+
+class RecordingMailer:
+    """Keeps what it is given; fails while ``broken``."""
+
+    transport = "smtp"
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.broken = False
+
+    def deliver(self, message: Message) -> None:
+        if self.broken:
+            raise DeliveryError
+        self.messages.append(message)
+
+    def check(self) -> None:
+        if self.broken:
+            raise ConnectionRefusedError
+
+    def undelivered(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        pass
