@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ SmtpSecurity = Literal["starttls", "tls", "none"]
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 
+CREDENTIAL = "ASCII text without control characters"
 STORAGE_SCHEMES = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix")
 
 T = TypeVar("T")
@@ -46,7 +48,7 @@ class Settings:
     smtp_host: str | None
     smtp_port: int
     smtp_security: SmtpSecurity
-    smtp_username: str | None
+    smtp_username: str | None = field(repr=False)
     smtp_password: str | None = field(repr=False)
     smtp_timeout: float
     """Seconds for a whole hand-over to the mail server."""
@@ -78,8 +80,8 @@ class Settings:
             smtp_host=env.read("SMTP_HOST", _host, None, "a host name or an IP address"),
             smtp_port=env.read("SMTP_PORT", _whole_number(1, 65535), 587, "a port from 1 to 65535"),
             smtp_security=env.choose("SMTP_SECURITY", get_args(SmtpSecurity), "starttls"),
-            smtp_username=env.read("SMTP_USERNAME", _text, None, "text without control characters", secret=True),
-            smtp_password=env.read("SMTP_PASSWORD", _text, None, "text without control characters", secret=True),
+            smtp_username=env.read("SMTP_USERNAME", _credential, None, CREDENTIAL, secret=True),
+            smtp_password=env.read("SMTP_PASSWORD", _credential, None, CREDENTIAL, secret=True),
             smtp_timeout=env.read("SMTP_TIMEOUT", _seconds, 10.0, f"seconds, above 0 and at most {MAX_TIMEOUT}"),
             sales_email=env.read(
                 "SALES_EMAIL", _addresses, ("ventas@localhost",), "e-mail addresses separated by commas"
@@ -131,11 +133,11 @@ class Settings:
         faults += env.all_or_none("SMTP_USERNAME", "SMTP_PASSWORD")
         faults += env.all_or_none("API_V1_DEPRECATED_ON", "API_V1_SUNSET_ON", "API_V1_SUCCESSOR")
         if self.api_v1_deprecated_on and self.api_v1_sunset_on:
-            earliest = self.api_v1_deprecated_on + timedelta(days=NOTICE_PERIOD_DAYS)
-            if self.api_v1_sunset_on < earliest:
+            notice = self.api_v1_sunset_on - self.api_v1_deprecated_on
+            if notice < timedelta(days=NOTICE_PERIOD_DAYS):
                 faults.append(
-                    f"API_V1_SUNSET_ON={str(self.api_v1_sunset_on)!r}: expected {earliest} or later,"
-                    f" {NOTICE_PERIOD_DAYS} days after API_V1_DEPRECATED_ON"
+                    f"API_V1_SUNSET_ON={str(self.api_v1_sunset_on)!r}: expected a date at least"
+                    f" {NOTICE_PERIOD_DAYS} days after API_V1_DEPRECATED_ON={str(self.api_v1_deprecated_on)!r}"
                 )
         if self.workers > 1 and not env.is_set("RATE_LIMIT_STORAGE"):
             faults.append(
@@ -193,8 +195,19 @@ def _text(raw: str) -> str:
     return raw
 
 
+def _credential(raw: str) -> str:
+    # SASL would take more (RFC 4616), but smtplib's AUTH does not: better to hear of it at start than with a message.
+    if not raw.isascii():
+        raise ValueError
+    return _text(raw)
+
+
 def _host(raw: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+", raw):
+    return str(IPv6Address(raw)) if ":" in raw else _name(raw)
+
+
+def _name(raw: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", raw):
         raise ValueError
     return raw
 
@@ -288,6 +301,9 @@ def _bind(raw: str) -> str:
             raise ValueError
         return raw
     host, _, port = raw.rpartition(":")
-    _host(host.removeprefix("[").removesuffix("]"))
+    if host.startswith("[") and host.endswith("]"):
+        IPv6Address(host[1:-1])
+    else:
+        _name(host)
     _whole_number(0, 65535)(port)
     return raw

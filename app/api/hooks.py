@@ -68,7 +68,7 @@ class Hooks:
         app.after_request(self.state)
 
     def admit(self) -> Response | None:
-        """Quota and sunset, in this order; then the answer to OPTIONS, which is the same on all paths.
+        """OPTIONS has the same answer on all paths that exist; else quota and sunset, in this order.
 
         Raises ApiError when the request goes no further.
         """
@@ -81,22 +81,19 @@ class Hooks:
         if path.startswith("//"):
             raise ApiError(ErrorCode.NOT_FOUND)  # werkzeug's router would fold the slashes and find the view
         if request.method == "OPTIONS":
-            return self._answer_options()
-        if path.startswith(API_PREFIX) or path == API_ROOT:
+            if request.url_rule is not None:
+                return self._answer_options(allow(request.url_rule.methods or ()))
+        elif path.startswith(API_PREFIX) or path == API_ROOT:
             g.decision = decision = self._limits.api.hit(client)
             if not decision.allowed:
                 raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED)
-            version = self._versions.ending_at(path)
-            if version and version.status() is Status.SUNSET:
-                raise ApiError(ErrorCode.API_VERSION_SUNSET)
+        version = self._versions.ending_at(path)
+        if version and version.status() is Status.SUNSET:
+            raise ApiError(ErrorCode.API_VERSION_SUNSET)
         return None
 
-    def _answer_options(self) -> Response | None:
-        rule = request.url_rule
-        if rule is None:
-            return None  # the router goes on to say that there is no such path
+    def _answer_options(self, methods: str) -> Response:
         environ = request.environ
-        methods = allow(rule.methods or ())
         fields = [("Allow", methods)]
         if "HTTP_ORIGIN" in environ and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
             fields += self._cors.preflight_fields(environ["HTTP_ORIGIN"].lower(), methods)

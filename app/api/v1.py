@@ -13,7 +13,7 @@ from marshmallow.validate import OneOf
 from app import envelope
 from app.api.framework import Response
 from app.api.parameters import QueryParameter
-from app.contact.schema import HONEYPOT, ContactSchema
+from app.contact.schema import ContactSchema
 from app.mail.health import MailHealth
 from app.versions import Version
 
@@ -102,11 +102,8 @@ def _query(parameter: QueryParameter) -> dict[str, Any]:
 
 
 def _body_fields() -> list[dict[str, Any]]:
-    """The contact schema's fields, but for the honeypot, which is no news to a person."""
     described = []
     for name, field in ContactSchema().fields.items():
-        if name == HONEYPOT:
-            continue
         entry: dict[str, Any] = {"name": name, "in": "body", "required": field.required}
         for validator in field.validators:
             if isinstance(validator, OneOf):

@@ -68,13 +68,14 @@ class Composer:
         message_id = f"<{secrets.token_hex(16)}@{self._domain}>"
         kind = KINDS[values["form_type"]]
         address: Address = values["email"]
-        who = values.get("empresa") or values.get("nombre") or address.normalized
+        names = (one_line(values.get(name, "")).strip() for name in ("empresa", "nombre"))
+        who = next(filter(None, names), address.normalized)
         headers = [
             ("From", self._sender),
             ("To", self._recipients),
             # RFC 5322 takes nothing but ASCII here: another address is left to the body.
             *([("Reply-To", address.ascii)] if address.ascii else []),
-            ("Subject", _unstructured("Subject", f"{kind}: {one_line(who)}")),
+            ("Subject", _unstructured("Subject", f"{kind}: {who}")),
             ("Date", format_datetime(received_at)),
             ("Message-ID", message_id),
             (KIND_HEADER, values["form_type"]),

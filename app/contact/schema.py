@@ -52,6 +52,8 @@ class _EpochMilliseconds(fields.Integer):
                 raise self.make_error("invalid")
             digits = value.lstrip("0") or "0"
             value = int(digits) if len(digits) <= _INT64_DIGITS else 1 << 64
+        elif isinstance(value, float) and value.is_integer():
+            value = int(value)  # to JSON Schema 1.0 is an integer
         result = super()._deserialize(value, attr, data, **kwargs)
         if result is None:
             raise self.make_error("invalid")

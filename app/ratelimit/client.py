@@ -23,7 +23,7 @@ def client_key(remote_address: str, forwarded_for: str, trusted_proxies: int) ->
             if key is not None:
                 return key
     key = _parse(remote_address)
-    return remote_address.encode() if key is None else key
+    return remote_address.encode(errors="replace") if key is None else key
 
 
 def truncated(key: bytes) -> str:

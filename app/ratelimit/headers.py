@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from functools import cache
 
@@ -19,7 +18,7 @@ def _constant_fields(policy: Policy) -> list[tuple[str, str]]:
 
 def rate_limit_fields(decision: Decision) -> list[tuple[str, str]]:
     """RateLimit and RateLimit-Policy (the RateLimit draft, RFC 9651 lists) and their three X- predecessors."""
-    reset_at = math.ceil(time.time() + decision.reset_after / SECOND)
+    reset_at = -(-(time.time_ns() + decision.reset_after) // SECOND)
     return [
         *_constant_fields(decision.policy),
         ("RateLimit", f'"default";r={decision.remaining};t={decision.reset_after_seconds}'),
