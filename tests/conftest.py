@@ -1,0 +1,55 @@
+"""Fixtures that every folder of the tests uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from flask import Flask
+
+from app import create_app
+from tests.client import ValidatingClient
+from tests.factories import make_settings
+from tests.fakes import RecordingMailer
+
+MakeApp = Callable[..., Flask]
+MakeClient = Callable[..., ValidatingClient]
+
+
+@pytest.fixture
+def mailer() -> RecordingMailer:
+    return RecordingMailer()
+
+
+@pytest.fixture
+def make_app(tmp_path: Path, mailer: RecordingMailer) -> Iterator[MakeApp]:
+    """Makes an app from environment variables; collaborators may be passed as ``create_app`` takes them."""
+    apps = []
+
+    def make(*, collaborators: dict[str, Any] | None = None, **environ: str) -> Flask:
+        settings = make_settings(tmp_path / "mail", **environ)
+        app = create_app(settings, **({"mailer": mailer} | (collaborators or {})))
+        app.config["PROPAGATE_EXCEPTIONS"] = False
+        app.test_client_class = ValidatingClient
+        apps.append(app)
+        return app
+
+    yield make
+    for app in apps:
+        app.extensions["mail_health"].stop()
+        app.extensions["mailer"].close()
+
+
+@pytest.fixture
+def make_client(make_app: MakeApp) -> MakeClient:
+    def make(**kwargs: Any) -> ValidatingClient:
+        return cast("ValidatingClient", make_app(**kwargs).test_client())
+
+    return make
+
+
+@pytest.fixture
+def client(make_client: MakeClient) -> ValidatingClient:
+    return make_client()

@@ -1,0 +1,182 @@
+"""What each field of a contact form takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.contact.schema import FORM_TYPES, Address, examine
+from tests.factories import contact_body
+
+VALID: dict[str, tuple[str, Any]] = {
+    "demo": ("form_type", "demo"),
+    "ventas": ("form_type", "ventas"),
+    "onboarding": ("form_type", "onboarding"),
+    "distribuidor": ("form_type", "distribuidor"),
+    "nombre of 200": ("nombre", "ñ" * 200),
+    "empresa of 200": ("empresa", "🏦" * 200),
+    "telefono of 40": ("telefono", "6" * 40),
+    "mensaje of 5000": ("mensaje", "línea\n" * 833 + "ab"),
+    "white space": ("nombre", " "),
+    "ts": ("ts", 1_800_000_000_000),
+    "ts 0": ("ts", 0),
+    "ts -1": ("ts", -1),
+    "largest ts": ("ts", (1 << 63) - 1),
+    "smallest ts": ("ts", -(1 << 63)),
+    "captcha of any length": ("captcha_input", "abcdef"),
+    "honeypot": ("_bp_check", "texto"),
+    "unknown text": ("tema", "Precios"),
+    "unknown object": ("datos", {"a": [1, None, True]}),
+    "unknown name without letters": ("", "x"),
+}
+"""Values that come out as they went in."""
+
+WRONG: dict[str, tuple[str, Any]] = {
+    "form_type of another kind": ("form_type", "soporte"),
+    "form_type in capitals": ("form_type", "DEMO"),
+    "form_type with a space": ("form_type", "demo "),
+    "form_type as a list": ("form_type", ["demo"]),
+    "form_type as an object": ("form_type", {"demo": 1}),
+    "form_type as a number": ("form_type", 1),
+    "form_type true": ("form_type", True),
+    "email as a list": ("email", ["maria@example.com"]),
+    "email as an object": ("email", {"email": "maria@example.com"}),
+    "email as a number": ("email", 5),
+    "email of spaces": ("email", "   "),
+    "email without @": ("email", "maria.example.com"),
+    "email with two @": ("email", "maria@example@com"),
+    "email without a domain": ("email", "maria@"),
+    "email without a local part": ("email", "@example.com"),
+    "email with a space inside": ("email", "maria nunez@example.com"),
+    "email with a display name": ("email", "María <maria@example.com>"),
+    "email with a line of its own": ("email", "maria@example.com\r\nBcc: otro@example.com"),
+    "email with a null": ("email", "maria\x00@example.com"),
+    "two emails": ("email", "maria@example.com, otro@example.com"),
+    "email with two dots": ("email", "maria..nunez@example.com"),
+    "email that is too long": ("email", "a" * 300 + "@example.com"),
+    "nombre of 201": ("nombre", "ñ" * 201),
+    "empresa of 201": ("empresa", "x" * 201),
+    "telefono of 41": ("telefono", "6" * 41),
+    "mensaje of 5001": ("mensaje", "x" * 5001),
+    "nombre as a number": ("nombre", 5),
+    "nombre false": ("nombre", False),
+    "empresa as a list": ("empresa", ["x"]),
+    "empresa as an empty list": ("empresa", []),
+    "telefono as a number": ("telefono", 600_000_000),
+    "mensaje as an object": ("mensaje", {"a": 1}),
+    "captcha_expected as a number": ("captcha_expected", 12345),
+    "captcha_input as a list": ("captcha_input", ["a"]),
+    "honeypot as a number": ("_bp_check", 1),
+    "honeypot true": ("_bp_check", True),
+    "ts true": ("ts", True),
+    "ts as a float": ("ts", 1.5),
+    "ts as a list": ("ts", [1]),
+    "ts over 64 bits": ("ts", 1 << 63),
+    "ts under 64 bits": ("ts", -(1 << 63) - 1),
+    "ts of 4000 digits": ("ts", 10**4000),
+    "ts as a float over 64 bits": ("ts", 1e300),
+    "ts as text": ("ts", "ayer"),
+    "ts as a float in text": ("ts", "1.0"),
+    "ts with an exponent": ("ts", "1e12"),
+    "ts with underscores": ("ts", "1_000"),
+    "ts with a space": ("ts", " 1"),
+    "ts with a sign": ("ts", "+1"),
+    "ts in Arabic digits": ("ts", "\u0661\u0662"),
+    "ts in full-width digits": ("ts", "\uff11\uff12"),
+    "ts as a superscript": ("ts", "\u00b2"),
+    "ts text over 64 bits": ("ts", str(1 << 63)),
+    "ts text of 50,000 digits": ("ts", "9" * 50_000),
+}
+
+
+@pytest.mark.parametrize(("name", "value"), VALID.values(), ids=VALID.keys())
+def test_a_valid_value_is_kept(name: str, value: Any) -> None:
+    values, faults = examine(contact_body(**{name: value}))
+
+    assert faults == {}
+    assert values[name] == value
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_value_is_the_fault_of_its_field_alone(name: str, value: Any) -> None:
+    values, faults = examine(contact_body(**{name: value}))
+
+    assert list(faults) == [name]
+    assert name not in values
+
+
+@pytest.mark.parametrize("name", ["ts", "nombre", "empresa", "telefono", "mensaje", "captcha_input", "_bp_check", "x"])
+@pytest.mark.parametrize("empty", [None, ""], ids=repr)
+def test_an_empty_optional_field_counts_as_absent(name: str, empty: str | None) -> None:
+    values, faults = examine(contact_body() | {name: empty})
+
+    assert faults == {}
+    assert name not in values
+
+
+@pytest.mark.parametrize("name", ["form_type", "email"])
+@pytest.mark.parametrize("empty", [None, ""], ids=repr)
+def test_an_empty_required_field_is_a_fault(name: str, empty: str | None) -> None:
+    _, faults = examine(contact_body() | {name: empty})
+
+    assert list(faults) == [name]
+
+
+@pytest.mark.parametrize("name", ["form_type", "email"])
+def test_an_absent_required_field_is_a_fault(name: str) -> None:
+    _, faults = examine(contact_body(**{name: None}))
+
+    assert list(faults) == [name]
+
+
+def test_nothing_else_is_required() -> None:
+    assert examine({"form_type": "demo", "email": "maria@example.com"})[1] == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        pytest.param("0", 0, id="0 in digits"),
+        pytest.param("1800000000000", 1_800_000_000_000, id="digits"),
+        pytest.param("007", 7, id="leading zeros"),
+        pytest.param("0" * 30 + "7", 7, id="many leading zeros"),
+        pytest.param(str((1 << 63) - 1), (1 << 63) - 1, id="largest in digits"),
+        pytest.param(1_800_000_000_000.0, 1_800_000_000_000, id="whole float, to JSON Schema an integer"),
+    ],
+)
+def test_ts_may_be_digits_or_a_whole_number(value: str | float, number: int) -> None:
+    values, faults = examine(contact_body(ts=value))
+
+    assert faults == {}
+    assert repr(values["ts"]) == repr(number)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        pytest.param("maria@example.com", Address("maria@example.com", "maria@example.com"), id="plain"),
+        pytest.param(
+            " \t\nmaria@example.com\r\n ", Address("maria@example.com", "maria@example.com"), id="white space"
+        ),
+        pytest.param("m+w@sub.example.com", Address("m+w@sub.example.com", "m+w@sub.example.com"), id="sub-address"),
+        pytest.param("m@compañía.es", Address("m@compañía.es", "m@xn--compaa-7va5a.es"), id="international domain"),
+        pytest.param("josé@example.com", Address("josé@example.com", None), id="international local part"),
+    ],
+)
+def test_an_address_is_trimmed_and_checked_by_its_syntax(text: str, address: Address) -> None:
+    values, faults = examine(contact_body(email=text))
+
+    assert faults == {}
+    assert values["email"] == address
+
+
+def test_every_faulty_field_is_named_with_messages() -> None:
+    _, faults = examine(contact_body(nombre=5, telefono="6" * 41, ts=1.5))
+
+    assert faults.keys() == {"nombre", "telefono", "ts"}
+    assert all(message.endswith(".") for messages in faults.values() for message in messages)
+
+
+def test_the_four_form_kinds() -> None:
+    assert FORM_TYPES == ("demo", "ventas", "onboarding", "distribuidor")

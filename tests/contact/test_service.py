@@ -1,0 +1,126 @@
+"""The order of the checks on a parsed body, then delivery."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from app.contact.message import Composer
+from app.contact.service import ContactService
+from app.errors import ApiError
+from app.mail.mailer import DeliveryError
+from tests.factories import contact_body
+from tests.fakes import RecordingMailer
+
+EVERYTHING_WRONG: dict[str, Any] = {
+    "_bp_check": " ",
+    "ts": 0,
+    "captcha_expected": "aB3dE",
+    "captcha_input": "xxxxx",
+    "form_type": "soporte",
+    "email": "maria",
+    "nombre": 5,
+}
+
+MENDING: list[tuple[dict[str, Any], str]] = [
+    ({}, "discarded"),
+    ({"_bp_check": ""}, "too_fast"),
+    ({"ts": ""}, "bad_captcha"),
+    ({"captcha_input": "AB3DE"}, "invalid_form_type"),
+    ({"form_type": "demo"}, "invalid_email"),
+    ({"email": "maria@example.com"}, "invalid_body"),
+    ({"nombre": "María"}, "delivered"),
+]
+"""Steps that mend the body one check at a time, and what becomes of it after each."""
+
+LEFT_TO_THE_REMAINING_FIELDS: dict[str, Any] = {
+    "_bp_check": ["x"],
+    "ts": "ayer",
+    "captcha_expected": 12345,
+    "captcha_input": {"a": "b"},
+}
+"""Values of a wrong type in the fields of the earlier checks."""
+
+
+@pytest.fixture
+def service(mailer: RecordingMailer) -> ContactService:
+    return ContactService(Composer("web@example.com", ["ventas@example.com"]), mailer.deliver)
+
+
+def outcome(service: ContactService, mailer: RecordingMailer, body: dict[str, Any]) -> str:
+    mailer.messages.clear()
+    try:
+        service.submit(body)
+    except ApiError as error:
+        assert not mailer.messages
+        return error.code.code
+    return "delivered" if mailer.messages else "discarded"
+
+
+def test_the_first_check_that_fails_answers(service: ContactService, mailer: RecordingMailer) -> None:
+    body = EVERYTHING_WRONG
+    outcomes = []
+
+    for step, _ in MENDING:
+        body = body | step
+        outcomes.append(outcome(service, mailer, body))
+
+    assert outcomes == [expected for _, expected in MENDING]
+
+
+@pytest.mark.parametrize("name", LEFT_TO_THE_REMAINING_FIELDS)
+@pytest.mark.parametrize(("fault", "code"), [({"form_type": 5}, "invalid_form_type"), ({"email": 5}, "invalid_email")])
+def test_form_type_and_email_come_before_a_wrong_type_elsewhere(
+    service: ContactService, mailer: RecordingMailer, name: str, fault: dict[str, Any], code: str
+) -> None:
+    body = contact_body(**{name: LEFT_TO_THE_REMAINING_FIELDS[name]}, **fault)
+
+    assert outcome(service, mailer, body) == code
+
+
+@pytest.mark.parametrize("name", LEFT_TO_THE_REMAINING_FIELDS)
+def test_a_wrong_type_elsewhere_is_an_invalid_body(service: ContactService, name: str) -> None:
+    with pytest.raises(ApiError) as refusal:
+        service.submit(contact_body(**{name: LEFT_TO_THE_REMAINING_FIELDS[name]}))
+
+    assert refusal.value.code.code == "invalid_body"
+    assert refusal.value.details is not None
+    assert list(refusal.value.details["fields"]) == [name]
+
+
+def test_an_invalid_form_type_lists_the_four(service: ContactService) -> None:
+    with pytest.raises(ApiError) as refusal:
+        service.submit(contact_body(form_type="soporte"))
+
+    assert refusal.value.allowed_values == ("demo", "ventas", "onboarding", "distribuidor")
+
+
+def test_a_failed_delivery_is_told(service: ContactService, mailer: RecordingMailer) -> None:
+    mailer.broken = True
+
+    with pytest.raises(DeliveryError):
+        service.submit(contact_body())
+
+
+def test_an_accepted_submission_is_delivered_once(service: ContactService, mailer: RecordingMailer) -> None:
+    service.submit(contact_body())
+
+    assert len(mailer.messages) == 1
+
+
+def test_every_message_has_an_id_of_its_own(service: ContactService, mailer: RecordingMailer) -> None:
+    service.submit(contact_body())
+    service.submit(contact_body())
+
+    first, second = mailer.messages
+    assert first.message_id != second.message_id
+
+
+def test_a_discarded_submission_is_logged(service: ContactService, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    service.submit(contact_body(_bp_check="x"))
+
+    assert "honeypot" in caplog.text

@@ -1,0 +1,311 @@
+"""From a posted form to what arrives at the sales team's mail server, with nothing replaced between the two."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+import trustme
+
+from tests.client import ValidatingClient
+from tests.conftest import MakeClient
+from tests.factories import contact_body
+from tests.mail.server import DROP, HANG, HOST, Arrival, SmtpServer
+
+PATHS = ["/api/v1/contact", "/contact.php"]
+KINDS = {
+    "demo": "Solicitud de demostración",
+    "ventas": "Mensaje para el equipo de ventas",
+    "onboarding": "Alta de comercio",
+    "distribuidor": "Solicitud del programa de distribuidores",
+}
+ENCODINGS = ["json", "data"]
+"""The names of the test client's arguments for the two content types."""
+
+FAILURES: dict[str, tuple[Callable[[], SmtpServer], dict[str, str]]] = {
+    "refuses the connection": (lambda: SmtpServer(replies={"connect": "554 5.3.2 no service"}), {}),
+    "refuses the sender": (lambda: SmtpServer(replies={"MAIL": "550 5.7.1 no"}), {}),
+    "refuses the recipient": (lambda: SmtpServer(replies={"RCPT": "550 5.1.1 unknown"}), {}),
+    "refuses the recipient for now": (lambda: SmtpServer(replies={"RCPT": "450 4.2.0 later"}), {}),
+    "refuses DATA": (lambda: SmtpServer(replies={"DATA": "452 4.3.1 full"}), {}),
+    "refuses the message": (lambda: SmtpServer(replies={"message": "554 5.6.0 no"}), {}),
+    "drops the connection after the message": (lambda: SmtpServer(replies={"message": DROP}), {}),
+    "hangs": (lambda: SmtpServer(replies={"connect": HANG}), {"SMTP_TIMEOUT": "0.3"}),
+    "dribbles": (lambda: SmtpServer(seconds_per_byte=0.02), {"SMTP_TIMEOUT": "0.3"}),
+    "offers no STARTTLS": (SmtpServer, {"SMTP_SECURITY": "starttls"}),
+    "rejects AUTH": (lambda: SmtpServer(credentials=("web", "right")), {"SMTP_PASSWORD": "wrong"}),
+    "has a wrong certificate": (lambda: SmtpServer("starttls", certificate=trustme.CA().issue_cert(HOST)), {}),
+}
+
+
+@pytest.fixture
+def server() -> Iterator[SmtpServer]:
+    with SmtpServer() as server:
+        yield server
+
+
+def client_of(make_client: MakeClient, server: SmtpServer, **environ: str) -> ValidatingClient:
+    return make_client(collaborators={"mailer": None}, **server.environ | environ)
+
+
+def parse(arrival: Arrival) -> EmailMessage:
+    return email.message_from_bytes(arrival.content, policy=email.policy.default)
+
+
+def text_of(arrival: Arrival, subtype: str = "plain") -> str:
+    part = parse(arrival).get_body((subtype,))
+    assert isinstance(part, EmailMessage)
+    return str(part.get_content()).replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("form_type", KINDS)
+def test_a_posted_form_arrives_field_by_field(
+    make_client: MakeClient, server: SmtpServer, path: str, encoding: str, form_type: str
+) -> None:
+    body = contact_body(form_type=form_type, tema="Tarifas & «plazos»", tipo_de_partner="integrador")
+
+    response = client_of(make_client, server).post(path, **{encoding: body})
+
+    assert response.status_code == 200
+    assert response.get_json()["ok"] is True
+    (arrival,) = server.arrivals
+    assert (arrival.sender, arrival.recipients) == ("web@example.com", ["ventas@example.com"])
+    message = parse(arrival)
+    assert message["Subject"] == f"{KINDS[form_type]}: Comercio Ejemplo S.L."
+    assert message["From"].addresses[0].addr_spec == "web@example.com"
+    assert message["To"].addresses[0].addr_spec == "ventas@example.com"
+    assert message["Reply-To"].addresses[0].addr_spec == "maria@example.com"
+    assert message["Message-ID"].endswith("@example.com>")
+    assert text_of(arrival).partition("\n\n")[2].rstrip("\n").split("\n") == [
+        "Nombre: María Ñúñez",
+        "Empresa: Comercio Ejemplo S.L.",
+        "Correo electrónico: maria@example.com",
+        "Teléfono: +34 600 000 000",
+        "Mensaje: Quisiera una demostración.",
+        "    ¿Es posible el jueves?",
+        "Tema: Tarifas & «plazos»",
+        "Tipo de partner: integrador",
+    ]
+    for text in ("María Ñúñez", "Comercio Ejemplo S.L.", "+34 600 000 000", "Tarifas &amp; «plazos»", "integrador"):
+        assert text in text_of(arrival, "html")
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(("start", "environ"), FAILURES.values(), ids=FAILURES)
+def test_a_message_that_cannot_be_handed_over_is_answered_500(
+    make_client: MakeClient, path: str, start: Callable[[], SmtpServer], environ: dict[str, str]
+) -> None:
+    with start() as server:
+        response = client_of(make_client, server, **environ).post(path, json=contact_body())
+
+    assert response.status_code == 500
+    assert response.get_json()["error"]["code"] == "mail_delivery_failed"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_while_the_server_is_down_the_answer_is_500_and_afterwards_200(make_client: MakeClient, path: str) -> None:
+    with SmtpServer() as server:
+        client = client_of(make_client, server)
+
+    down = client.post(path, json=contact_body())
+    with server:
+        up = client.post(path, json=contact_body(), environ_base={"REMOTE_ADDR": "192.0.2.7"})
+
+    assert down.status_code == 500
+    assert down.get_json()["error"]["code"] == "mail_delivery_failed"
+    assert up.status_code == 200
+    assert len(server.arrivals) == 1
+
+
+def test_nothing_of_the_failure_shows_in_the_answer(make_client: MakeClient) -> None:
+    with SmtpServer(replies={"RCPT": "550 5.1.1 <ventas@example.com> is unknown here"}) as server:
+        response = client_of(make_client, server).post("/contact.php", json=contact_body())
+
+    for private in ("550", "5.1.1", "ventas@", "unknown", HOST, str(server.port), "SMTP", "Refused"):
+        assert private not in response.text
+
+
+def test_the_answer_is_200_only_once_the_server_has_taken_the_message(make_client: MakeClient) -> None:
+    answered = threading.Event()
+    too_early: list[bool] = []
+
+    # The wait gives an answer that does not wait for the server the time to be noticed.
+    with SmtpServer(on_message=lambda: too_early.append(answered.wait(0.2))) as server:
+        response = client_of(make_client, server).post("/contact.php", json=contact_body())
+        answered.set()
+
+    assert response.status_code == 200
+    assert too_early == [False]
+
+
+def test_all_recipients_get_the_message(make_client: MakeClient, server: SmtpServer) -> None:
+    client = client_of(make_client, server, SALES_EMAIL="a@example.com,b@example.com")
+
+    response = client.post("/contact.php", json=contact_body())
+
+    assert response.status_code == 200
+    (arrival,) = server.arrivals
+    assert arrival.recipients == ["a@example.com", "b@example.com"]
+    assert [address.addr_spec for address in parse(arrival)["To"].addresses] == ["a@example.com", "b@example.com"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_one_refused_recipient_of_two_is_200_and_logged_without_the_address(
+    make_client: MakeClient, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    with SmtpServer(replies={"b@example.com": "550 5.1.1 <b@example.com> is unknown"}) as server:
+        client = client_of(make_client, server, SALES_EMAIL="a@example.com,b@example.com")
+        response = client.post(path, json=contact_body())
+
+    assert response.status_code == 200
+    (arrival,) = server.arrivals
+    assert arrival.recipients == ["a@example.com"]
+    records = [record for record in caplog.records if record.name.startswith("app") and "550" in record.getMessage()]
+    assert [record.levelno for record in records] == [logging.WARNING]
+    assert "b@example.com" not in records[0].getMessage()
+
+
+@pytest.mark.parametrize("outcome", [{}, {"message": "554 5.6.0 <maria@example.com> no"}], ids=["200", "500"])
+def test_the_log_holds_nothing_that_the_visitor_typed(
+    make_client: MakeClient, caplog: pytest.LogCaptureFixture, outcome: dict[str, str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    with SmtpServer(replies=outcome) as server:
+        client_of(make_client, server).post("/contact.php", json=contact_body())
+
+    lines = [caplog.handler.format(record) for record in caplog.records if record.name.startswith("app")]
+    assert lines
+    for private in ("maria", "María", "Comercio", "600 000", "demostración", "aB3dE"):
+        assert private not in "\n".join(lines)
+
+
+@pytest.mark.parametrize("smtputf8", [False, True], ids=["relay without SMTPUTF8", "relay with SMTPUTF8"])
+@pytest.mark.parametrize(
+    ("address", "reply_to"),
+    [
+        ("ñandú@correo.es", None),
+        ("用户@例子.公司", None),
+        ("maria@españa.es", "maria@xn--espaa-rta.es"),
+    ],
+)
+def test_an_internationalised_address_is_delivered(
+    make_client: MakeClient,
+    address: str,
+    reply_to: str | None,
+    smtputf8: bool,  # noqa: FBT001 - a case of the table
+) -> None:
+    with SmtpServer(smtputf8=smtputf8) as server:
+        response = client_of(make_client, server).post("/contact.php", json=contact_body(email=address))
+
+    assert response.status_code == 200
+    (arrival,) = server.arrivals
+    assert arrival.content.isascii()
+    assert parse(arrival)["Reply-To"] == reply_to
+    assert f"Correo electrónico: {address}\n" in text_of(arrival)
+
+
+def test_values_of_any_json_type_arrive(make_client: MakeClient, server: SmtpServer) -> None:
+    extra = {"tiendas": 12, "activo": True, "direccion": {"ciudad": "Cádiz", "calles": ["a", None]}}
+
+    client_of(make_client, server).post("/contact.php", json=contact_body(**extra))
+
+    rows = dict(line.split(": ", 1) for line in text_of(server.arrivals[0]).split("\n") if ": " in line)
+    assert {name: json.loads(rows[name.capitalize()]) for name in extra} == extra
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_discarded_form_sends_nothing_and_is_answered_like_an_accepted_one(
+    make_client: MakeClient, server: SmtpServer, path: str, encoding: str
+) -> None:
+    client = client_of(make_client, server)
+
+    discarded = client.post(path, **{encoding: contact_body(_bp_check=" ")})
+    arrivals = len(server.arrivals)
+    accepted = client.post(path, **{encoding: contact_body()}, environ_base={"REMOTE_ADDR": "192.0.2.7"})
+
+    assert arrivals == 0
+    assert (discarded.status_code, discarded.data) == (accepted.status_code, accepted.data)
+    assert len(server.arrivals) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"form_type": "otro"}, id="form_type"),
+        pytest.param({"email": "maria"}, id="email"),
+        pytest.param({"captcha_input": "xxxxx"}, id="captcha"),
+        pytest.param({"ts": 0}, id="ts"),
+        pytest.param({"nombre": "x" * 201}, id="nombre"),
+    ],
+)
+def test_a_refused_form_sends_nothing(make_client: MakeClient, server: SmtpServer, changes: dict[str, Any]) -> None:
+    response = client_of(make_client, server).post("/contact.php", json=contact_body(**changes))
+
+    assert response.status_code in {400, 429}
+    assert server.arrivals == []
+
+
+@pytest.mark.parametrize(
+    "text", ["a\r\nBcc: x@example.com", "=?utf-8?q?a=0D=0ABcc:_x=40example.com?=", "a\u2028Bcc: x"], ids=ascii
+)
+def test_what_a_visitor_typed_adds_no_header_and_no_recipient(
+    make_client: MakeClient, server: SmtpServer, text: str
+) -> None:
+    client = client_of(make_client, server)
+    client.post("/contact.php", json=contact_body())
+    typed = contact_body(nombre=text, empresa=text, telefono=text[:40], mensaje=f"{text}\r\n.\r\nQUIT", **{text: text})
+
+    response = client.post("/contact.php", json=typed, environ_base={"REMOTE_ADDR": "192.0.2.7"})
+
+    usual, injected = server.arrivals
+    assert response.status_code == 200
+    assert injected.recipients == ["ventas@example.com"]
+    assert parse(injected).keys() == parse(usual).keys()
+
+
+def test_the_longest_texts_arrive(make_client: MakeClient, server: SmtpServer) -> None:
+    body = contact_body(nombre="支" * 200, empresa="ñ" * 200, telefono="0" * 40, mensaje="😀" * 5000)
+
+    response = client_of(make_client, server).post("/contact.php", json=body)
+
+    assert response.status_code == 200
+    text = text_of(server.arrivals[0])
+    assert f"Nombre: {'支' * 200}\n" in text
+    assert f"Mensaje: {'😀' * 5000}\n" in text
+
+
+def test_a_server_that_hangs_costs_other_requests_nothing(make_client: MakeClient, server: SmtpServer) -> None:
+    server.replies = {"MAIL": HANG}
+    client = client_of(make_client, server, SMTP_TIMEOUT="60")
+
+    with ThreadPoolExecutor(1) as pool:
+        post = pool.submit(client.post, "/contact.php", json=contact_body())
+        assert server.hung.wait(10)
+        answers = [client.application.test_client().get(path).status_code for path in ("/api", "/api/v1/health")]
+        waiting = not post.done()
+        server.disconnect()
+
+    assert answers == [200, 200]
+    assert waiting
+    assert post.result().status_code == 500
+
+
+def test_an_undelivered_message_shows_in_the_health(make_client: MakeClient) -> None:
+    with SmtpServer(replies={"RCPT": "450 4.2.0 later"}) as server:
+        client = client_of(make_client, server)
+        client.post("/contact.php", json=contact_body())
+        health = client.get("/api/v1/health?verbose=true").get_json()["data"]
+
+    assert health["details"]["mail"]["undelivered"] == 1

@@ -1,0 +1,211 @@
+"""static/openapi.json and the code say the same, in both directions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+from jsonschema import Draft202012Validator
+from marshmallow.validate import Length, OneOf
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from app import API_POLICY, CONTACT_POLICY
+from app.api import body, cors, discovery, v1
+from app.api.errorhandlers import MAX_RETRY_AFTER
+from app.contact.antispam import CAPTCHA_LENGTH
+from app.contact.schema import ContactSchema
+from app.errors import ErrorCode
+from tests.client import DOCUMENT, ValidatingClient, resolve, validate
+from tests.conftest import MakeApp
+
+SCHEMAS = DOCUMENT["components"]["schemas"]
+CONTACT_FIELDS = ContactSchema().fields
+OPERATIONS = {
+    f"{method} {path}": operation
+    for path, item in DOCUMENT["paths"].items()
+    for method, operation in item.items()
+    if method in {"get", "head", "post", "options", "put", "patch", "delete"}
+}
+
+
+def nodes(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+        for child in node.values():
+            yield from nodes(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from nodes(child)
+
+
+def enumeration(schema: dict[str, Any]) -> list[str]:
+    values: list[str] = resolve(schema)["enum"]
+    return values
+
+
+def query_parameter(path: str, name: str) -> list[str]:
+    parameters = map(resolve, DOCUMENT["paths"][path]["get"]["parameters"])
+    return next(enumeration(parameter["schema"]) for parameter in parameters if parameter["name"] == name)
+
+
+def test_the_document_is_valid_openapi() -> None:
+    OpenAPIV31SpecValidator(DOCUMENT).validate()
+
+
+def test_every_served_operation_is_documented_and_every_documented_one_served(make_app: MakeApp) -> None:
+    served = {
+        f"{method.lower()} {rule.rule}" for rule in make_app().url_map.iter_rules() for method in rule.methods or ()
+    }
+
+    assert served == set(OPERATIONS)
+
+
+def test_the_error_codes_are_those_of_the_catalogue() -> None:
+    assert set(enumeration(SCHEMAS["ErrorCode"])) == {code.code for code in ErrorCode}
+
+
+def error_examples() -> Iterator[dict[str, Any]]:
+    for node in nodes(DOCUMENT):
+        value = node.get("value")
+        if isinstance(value, dict) and "error" in value:
+            yield value["error"]
+
+
+def test_every_error_code_has_an_example_with_the_texts_of_the_catalogue() -> None:
+    examples = list(error_examples())
+
+    for code in ErrorCode:
+        texts = {
+            (error["status"], error["message"], error.get("hint")) for error in examples if error["code"] == code.code
+        }
+        assert texts == {(code.status, code.message, code.hint)}, code
+
+
+def test_errors_are_documented_under_the_status_of_the_catalogue() -> None:
+    for operation in OPERATIONS.values():
+        for status, reference in operation["responses"].items():
+            content = resolve(reference).get("content", {}).get("application/json", {})
+            for example in map(resolve, content.get("examples", {}).values()):
+                if "error" in example["value"]:
+                    assert example["value"]["error"]["status"] == int(status)
+
+
+def test_the_reasons_of_an_invalid_body_are_those_of_the_code() -> None:
+    reasons = enumeration(SCHEMAS["ErrorDetails"]["properties"]["reason"])
+
+    assert reasons == [*get_args(body.Reason), "too_early", "expired"]
+
+
+@pytest.mark.parametrize("name", CONTACT_FIELDS)
+def test_a_contact_field_is_documented_as_the_schema_has_it(name: str) -> None:
+    field = CONTACT_FIELDS[name]
+    contact = SCHEMAS["ContactRequest"]
+    documented = resolve(contact["properties"][name])
+
+    assert (name in contact["required"]) == field.required
+    for validator in field.validators:
+        if isinstance(validator, OneOf):
+            assert enumeration(documented) == list(validator.choices)
+        if isinstance(validator, Length):
+            assert documented["maxLength"] == validator.max
+
+
+def test_the_document_names_no_contact_field_that_the_schema_does_not_know() -> None:
+    assert set(SCHEMAS["ContactRequest"]["properties"]) == set(CONTACT_FIELDS)
+    assert SCHEMAS["ContactRequest"]["additionalProperties"] is not False
+
+
+@pytest.mark.parametrize("name", ["captcha_expected", "captcha_input"])
+def test_the_captcha_has_its_length(name: str) -> None:
+    validate("a" * CAPTCHA_LENGTH, {"$ref": f"#/components/schemas/ContactRequest/properties/{name}"})
+    for length in (CAPTCHA_LENGTH - 1, CAPTCHA_LENGTH + 1):
+        schema = {"components": DOCUMENT["components"], **SCHEMAS["ContactRequest"]["properties"][name]}
+        assert not Draft202012Validator(schema).is_valid("a" * length)
+
+
+def test_the_query_parameters_take_the_values_of_the_code() -> None:
+    assert query_parameter("/api", "section") == list(discovery.SECTION.allowed_values)
+    assert query_parameter("/api/v1", "method") == list(v1.METHOD.allowed_values)
+    assert query_parameter("/api/v1/health", "verbose") == list(v1.VERBOSE.allowed_values)
+    assert query_parameter("/api/versioning", "version") == ["v1"]
+
+
+def test_the_contact_body_has_the_content_types_of_the_code() -> None:
+    for path in ("/api/v1/contact", "/contact.php"):
+        assert list(resolve(DOCUMENT["paths"][path]["post"]["requestBody"])["content"]) == list(body.PARSERS)
+
+
+def test_the_exposed_headers_are_documented_response_headers() -> None:
+    documented = {name for node in nodes(DOCUMENT) if isinstance(node.get("headers"), dict) for name in node["headers"]}
+
+    assert set(cors.EXPOSED) <= documented
+
+
+def test_retry_after_has_the_bounds_of_the_code() -> None:
+    schema = resolve(DOCUMENT["components"]["headers"]["Retry-After"]["schema"])
+
+    assert (schema["minimum"], schema["maximum"]) == (1, MAX_RETRY_AFTER)
+
+
+def test_the_limits_in_the_examples_are_the_policies() -> None:
+    limits = [
+        node for node in nodes(DOCUMENT) if set(node) == {"limit", "window_seconds", "scope"} and node["scope"] == "ip"
+    ]
+
+    assert {(limit["limit"], limit["window_seconds"]) for limit in limits} == {tuple(API_POLICY), tuple(CONTACT_POLICY)}
+
+
+def test_every_reference_resolves_and_every_component_is_used() -> None:
+    references = {node["$ref"] for node in nodes(DOCUMENT) if isinstance(node.get("$ref"), str)}
+    components = {f"#/components/{kind}/{name}" for kind, members in DOCUMENT["components"].items() for name in members}
+
+    assert components - references == set()
+    for reference in references:
+        assert resolve({"$ref": reference})
+
+
+def media_types() -> Iterator[tuple[dict[str, Any], str, Any]]:
+    for node in nodes(DOCUMENT):
+        for media_type in node.get("content", {}).values() if isinstance(node.get("content"), dict) else ():
+            for name, example in media_type.get("examples", {}).items():
+                yield media_type["schema"], name, resolve(example)["value"]
+
+
+@pytest.mark.parametrize(("schema", "name", "value"), list(media_types()))
+def test_every_example_is_valid(schema: dict[str, Any], name: str, value: Any) -> None:  # noqa: ARG001 - a test's id
+    validate(value, schema)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+def test_every_response_with_a_body_has_an_example(operation: str) -> None:
+    for status, reference in OPERATIONS[operation]["responses"].items():
+        for media_type in resolve(reference).get("content", {}).values():
+            assert media_type.get("examples"), f"{operation} -> {status}"
+
+
+def test_the_served_document_is_the_file_with_the_base_address_put_in(client: ValidatingClient) -> None:
+    served = json.loads(client.get("/openapi.json", base_url="https://www.example.com").data)
+
+    assert [server["url"] for server in served["servers"]] == ["https://www.example.com"]
+    assert served | {"servers": None} == DOCUMENT | {"servers": None}
+
+
+DISCOVERY_EXAMPLES = {
+    "/api": "ApiIndex",
+    "/api?section=rate_limit": "ApiIndexSection",
+    "/api/versioning": "VersioningPolicy",
+    "/api/versioning?version=v1": "VersionCurrent",
+    "/api/v1": "EndpointList",
+    "/api/v1?method=GET": "EndpointListGet",
+}
+
+
+@pytest.mark.parametrize(("url", "example"), DISCOVERY_EXAMPLES.items())
+def test_the_examples_of_the_discovery_endpoints_are_what_they_answer(
+    client: ValidatingClient, url: str, example: str
+) -> None:
+    answered = client.get(url, base_url="http://127.0.0.1:8000").json
+
+    assert answered == DOCUMENT["components"]["examples"][example]["value"]

@@ -1,0 +1,72 @@
+"""The direction of imports: data flows one way, and so do dependencies."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+APP = Path(__file__).parents[2] / "app"
+
+COMMON = {"app.errors", "app.settings", "app.versions"}
+MAY_IMPORT = {
+    "app.api": {"app.api", "app.contact", "app.mail", "app.ratelimit", "app.envelope", *COMMON},
+    "app.contact": {"app.contact", "app.mail", *COMMON},
+    "app.mail": {"app.mail", *COMMON},
+    "app.ratelimit": {"app.ratelimit", *COMMON},
+    "app.envelope": {"app.errors"},
+    "app.errors": set(),
+    "app.settings": set(),
+    "app.versions": {"app.settings"},
+    "app.logs": {"app.settings"},
+    "app.worker": {"app.api", "app.errors"},
+}
+FREE_OF_FLASK = ("app.contact", "app.mail", "app.ratelimit", "app.errors", "app.settings", "app.versions")
+MODULES = {
+    ".".join(path.relative_to(APP.parent).with_suffix("").parts): path
+    for path in APP.rglob("*.py")
+    if path != APP / "__init__.py"
+}
+
+
+def imports_of(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            module = node.module or ""
+            names |= {f"{module}.{alias.name}" for alias in node.names} if module == "app" else {module}
+    return names
+
+
+def belongs_to(name: str, package: str) -> bool:
+    return name == package or name.startswith(package + ".")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_what_its_package_may(module: str) -> None:
+    package = ".".join(module.split(".")[:2])
+
+    foreign = {
+        name
+        for name in imports_of(MODULES[module])
+        if belongs_to(name, "app") and not any(belongs_to(name, allowed) for allowed in MAY_IMPORT[package])
+    }
+
+    assert foreign == set()
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith(FREE_OF_FLASK)])
+def test_the_domain_knows_nothing_of_flask_requests(module: str) -> None:
+    # mail/cli.py registers a command with Flask's command line, which is no request.
+    if module != "app.mail.cli":
+        assert not {name for name in imports_of(MODULES[module]) if belongs_to(name, "flask")}
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name != "app.settings"])
+def test_only_the_settings_are_read_from_the_environment(module: str) -> None:
+    assert "os.environ" not in MODULES[module].read_text()
+    assert "getenv" not in MODULES[module].read_text()

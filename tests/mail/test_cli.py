@@ -1,0 +1,227 @@
+"""flask mail list, resend and test, as an operator types them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from app.mail.mailer import DeliveryError
+from app.mail.message import Message
+from app.mail.spool import Spool
+from tests.conftest import MakeApp
+from tests.mail.conftest import MakeMailer
+from tests.mail.server import DROP, SmtpServer
+
+MailCommand = Callable[..., Result]
+
+
+@pytest.fixture
+def mail(make_app: MakeApp) -> MailCommand:
+    """Runs ``flask mail`` with arguments, under the settings of a server or of none."""
+
+    def run(*args: str, server: SmtpServer | None = None, **environ: str) -> Result:
+        app = make_app(**(server.environ if server else {}) | environ)
+        return app.test_cli_runner().invoke(args=["mail", *args])
+
+    return run
+
+
+def letter(number: int, form_type: str = "demo") -> Message:
+    content = (
+        f"Message-ID: <{number}@example.com>\r\nX-Form-Type: {form_type}\r\nReply-To: ana@example.com\r\n\r\nHola\r\n"
+    )
+    return Message(f"<{number}@example.com>", content.encode())
+
+
+@pytest.fixture
+def undelivered(mail_dir: Path) -> Callable[..., None]:
+    """Puts messages into MAIL_DIR, as a failed hand-over leaves them."""
+
+    def store(*messages: Message) -> None:
+        mail_dir.mkdir(exist_ok=True)
+        spool = Spool(mail_dir)
+        for message in messages:
+            spool.store(message).release()
+
+    return store
+
+
+def arrived(server: SmtpServer) -> list[str]:
+    return [re.findall(rb"Message-ID: (\S+)", arrival.content)[0].decode() for arrival in server.arrivals]
+
+
+class TestList:
+    def test_an_empty_store_is_said_to_be_empty(self, mail: MailCommand) -> None:
+        result = mail("list")
+
+        assert (result.exit_code, result.stdout, result.stderr) == (0, "", "0 undelivered\n")
+
+    def test_it_shows_age_kind_size_and_message_id_but_nothing_personal(
+        self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
+    ) -> None:
+        undelivered(letter(1), letter(2, "ventas"))
+        (older, _) = sorted((mail_dir / "new").iterdir())
+        os.utime(older, (0, older.stat().st_mtime - 7_300))
+
+        result = mail("list")
+
+        rows = [line.split() for line in result.stdout.splitlines()]
+        size = str(len(letter(1).content) - 5)
+        assert rows[0] == ["AGE", "FORM", "BYTES", "STATE", "MESSAGE-ID"]
+        assert rows[1] == ["2", "h", "demo", size, "waiting", "<1@example.com>"]
+        assert rows[2][2:] == ["ventas", str(int(size) + 2), "waiting", "<2@example.com>"]
+        assert "ana@" not in result.output
+
+    def test_it_marks_a_message_whose_outcome_is_unknown(
+        self, mail: MailCommand, make_mailer: MakeMailer, message: Message
+    ) -> None:
+        with SmtpServer(replies={"message": DROP}) as server, pytest.raises(DeliveryError):
+            make_mailer(server).deliver(message)
+
+        assert "in doubt" in mail("list").stdout
+
+    def test_a_message_that_a_mail_reader_has_touched_is_listed(
+        self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
+    ) -> None:
+        undelivered(letter(1))
+        (path,) = (mail_dir / "new").iterdir()
+        path.rename(mail_dir / "cur" / f"{path.name}:2,S")
+
+        assert "<1@example.com>" in mail("list").stdout
+
+
+class TestResend:
+    def test_all_messages_are_handed_over_under_their_message_ids(
+        self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
+    ) -> None:
+        undelivered(letter(1), letter(2))
+
+        with SmtpServer() as server:
+            result = mail("resend", server=server)
+
+        assert result.exit_code == 0
+        assert result.stdout.splitlines()[0].startswith("1/2 <1@example.com> delivered: 250 ")
+        assert arrived(server) == ["<1@example.com>", "<2@example.com>"]
+        assert server.arrivals[0].content.splitlines() == letter(1).content.splitlines()
+        assert Spool(mail_dir).count() == 0
+
+    def test_only_the_named_ones_are_handed_over(self, mail: MailCommand, undelivered: Callable[..., None]) -> None:
+        undelivered(letter(1), letter(2), letter(3))
+
+        with SmtpServer() as server:
+            result = mail("resend", "<3@example.com>", "<1@example.com>", server=server)
+
+        assert result.exit_code == 0
+        assert arrived(server) == ["<1@example.com>", "<3@example.com>"]
+
+    def test_a_name_that_is_not_there_is_told_and_fails(
+        self, mail: MailCommand, undelivered: Callable[..., None]
+    ) -> None:
+        undelivered(letter(1))
+
+        with SmtpServer() as server:
+            result = mail("resend", "<1@example.com>", "<9@example.com>", server=server)
+
+        assert result.exit_code == 1
+        assert "<9@example.com> is not in MAIL_DIR" in result.stderr
+        assert arrived(server) == ["<1@example.com>"]
+
+    def test_a_failure_does_not_stop_the_others_and_shows_in_the_exit_status(
+        self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
+    ) -> None:
+        undelivered(letter(1), letter(2), letter(3))
+        replies = {"message": "554 5.6.0 no"}
+
+        with SmtpServer(replies=replies) as server:
+            server.on_message = lambda: server.replies.update(
+                message="554 5.6.0 no" if len(server.arrivals) == 2 else "250 2.0.0 OK"
+            )
+            result = mail("resend", server=server)
+
+        assert result.exit_code == 1
+        assert "2/3 <2@example.com> not delivered: SMTPDataError 554" in result.stdout
+        assert [stored.message_id for stored in Spool(mail_dir).stored()] == ["<2@example.com>"]
+
+    def test_a_message_in_doubt_is_included_and_stays_in_doubt_if_no_answer_comes(
+        self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
+    ) -> None:
+        undelivered(letter(1))
+
+        with SmtpServer(replies={"message": DROP}) as server:
+            result = mail("resend", server=server)
+
+        assert result.exit_code == 1
+        assert "in doubt" in result.stdout
+        assert [stored.in_doubt for stored in Spool(mail_dir).stored()] == [True]
+
+        with SmtpServer() as server:
+            assert mail("resend", server=server).exit_code == 0
+        assert Spool(mail_dir).count() == 0
+
+    def test_a_message_that_is_being_handed_over_is_left_alone(self, mail: MailCommand, mail_dir: Path) -> None:
+        mail_dir.mkdir()
+        entry = Spool(mail_dir).store(letter(1))
+
+        with SmtpServer() as server:
+            result = mail("resend", server=server)
+        entry.release()
+
+        assert result.exit_code == 0
+        assert "skipped" in result.stdout
+        assert server.arrivals == []
+
+    @pytest.mark.parametrize("command", ["resend", "test"])
+    def test_without_a_mail_server_it_says_so(self, mail: MailCommand, command: str) -> None:
+        result = mail(command)
+
+        assert result.exit_code == 1
+        assert "SMTP_HOST is not set" in result.stderr
+
+
+class TestTest:
+    def test_one_message_goes_to_the_sales_team_and_the_answer_is_shown(self, mail: MailCommand) -> None:
+        with SmtpServer(replies={"message": "250 2.0.0 queued as 42"}) as server:
+            result = mail("test", server=server)
+
+        assert result.exit_code == 0
+        assert result.stdout == "delivered to ventas@example.com: 250 2.0.0 queued as 42\n"
+        (arrival,) = server.arrivals
+        assert arrival.recipients == ["ventas@example.com"]
+
+    def test_a_failure_is_told_in_the_words_of_the_server(self, mail: MailCommand) -> None:
+        with SmtpServer(replies={"MAIL": "550 5.7.1 not from you"}) as server:
+            result = mail("test", server=server)
+
+        assert result.exit_code == 1
+        assert "not from you" in result.stderr
+
+    @pytest.mark.parametrize("command", ["list", "resend", "test"])
+    def test_each_command_explains_itself(self, mail: MailCommand, command: str) -> None:
+        result = mail(command, "--help")
+
+        assert result.exit_code == 0
+        assert "Usage" in result.stdout
+
+
+class TestClaims:
+    def test_two_cannot_claim_the_same_message(self, undelivered: Callable[..., None], mail_dir: Path) -> None:
+        undelivered(letter(1))
+        (stored,) = Spool(mail_dir).stored()
+
+        with Spool(mail_dir).claim(stored) as first, Spool(mail_dir).claim(stored) as second:
+            assert (first is not None, second) == (True, None)
+
+    def test_a_message_that_was_delivered_since_it_was_listed_is_not_claimed(
+        self, undelivered: Callable[..., None], mail_dir: Path
+    ) -> None:
+        undelivered(letter(1))
+        (stored,) = Spool(mail_dir).stored()
+        stored.path.unlink()
+
+        with Spool(mail_dir).claim(stored) as entry:
+            assert entry is None

@@ -1,0 +1,177 @@
+"""What becomes of an accepted message: delivered, kept or stored, and what the log says of it."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from app.errors import ErrorCode
+from app.mail.mailer import DeliveryError
+from app.mail.message import Message
+from tests.mail.conftest import CONTENT, MakeMailer
+from tests.mail.server import DROP, HANG, SmtpServer
+
+FAILURES = {
+    "greeting refused": {"connect": "554 5.3.2 no service"},
+    "sender refused": {"MAIL": "550 5.7.1 no"},
+    "recipient refused": {"RCPT": "450 4.2.0 later"},
+    "data refused": {"DATA": "452 4.3.1 full"},
+    "message refused": {"message": "554 5.6.0 no"},
+    "no answer": {"EHLO": HANG},
+    "outcome unknown": {"message": DROP},
+    "outcome unknown, no answer": {"message": HANG},
+}
+
+
+def stored(mail_dir: Path) -> list[Path]:
+    return [path for path in mail_dir.rglob("*") if path.is_file() and b"<1@example.com>" in path.read_bytes()]
+
+
+def break_store(mail_dir: Path) -> None:
+    # A full disk is not at hand; a store that has turned into a file takes no message either, whoever writes it.
+    shutil.rmtree(mail_dir)
+    mail_dir.touch()
+
+
+def logged(caplog: pytest.LogCaptureFixture, level: int = logging.DEBUG) -> str:
+    """What the service itself has logged, tracebacks included; aiosmtpd logs too."""
+    records = [record for record in caplog.records if record.name.startswith("app") and record.levelno >= level]
+    return "\n".join(caplog.handler.format(record) for record in records)
+
+
+def test_a_message_is_on_disk_before_the_server_is_offered_it(
+    make_mailer: MakeMailer, mail_dir: Path, message: Message
+) -> None:
+    seen: list[list[Path]] = []
+
+    with SmtpServer(on_message=lambda: seen.append(stored(mail_dir))) as server:
+        make_mailer(server).deliver(message)
+
+    assert [len(paths) for paths in seen] == [1]
+
+
+def test_a_delivered_message_is_not_kept(make_mailer: MakeMailer, mail_dir: Path, message: Message) -> None:
+    with SmtpServer() as server:
+        mailer = make_mailer(server)
+        mailer.deliver(message)
+
+    assert stored(mail_dir) == []
+    assert mailer.undelivered() == 0
+
+
+def test_a_message_that_one_recipient_may_not_have_is_delivered_and_not_kept(
+    make_mailer: MakeMailer, mail_dir: Path, message: Message
+) -> None:
+    with SmtpServer(replies={"b@example.com": "550 5.1.1 unknown"}) as server:
+        make_mailer(server, SALES_EMAIL="a@example.com,b@example.com").deliver(message)
+
+    assert stored(mail_dir) == []
+
+
+@pytest.mark.parametrize("replies", FAILURES.values(), ids=FAILURES)
+def test_an_undelivered_message_is_kept_once_and_in_private(
+    make_mailer: MakeMailer, mail_dir: Path, message: Message, replies: dict[str, str]
+) -> None:
+    with SmtpServer(replies=replies) as server:
+        mailer = make_mailer(server, SMTP_TIMEOUT="0.3")
+        with pytest.raises(DeliveryError) as refusal:
+            mailer.deliver(message)
+
+    assert refusal.value.code is ErrorCode.MAIL_DELIVERY_FAILED
+    (path,) = stored(mail_dir)
+    assert CONTENT.replace(b"\r\n", b"\n") in path.read_bytes().replace(b"\r\n", b"\n")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert mailer.undelivered() == 1
+
+
+def test_a_message_is_kept_while_the_server_is_down(make_mailer: MakeMailer, mail_dir: Path, message: Message) -> None:
+    with SmtpServer() as server:
+        mailer = make_mailer(server)
+
+    with pytest.raises(DeliveryError):
+        mailer.deliver(message)
+
+    assert len(stored(mail_dir)) == 1
+
+
+def test_a_message_that_cannot_be_written_is_delivered_all_the_same_and_the_log_says_so(
+    make_mailer: MakeMailer, mail_dir: Path, message: Message, caplog: pytest.LogCaptureFixture
+) -> None:
+    with SmtpServer() as server:
+        mailer = make_mailer(server)
+        break_store(mail_dir)
+        mailer.deliver(message)
+
+    assert len(server.arrivals) == 1
+    assert message.message_id in logged(caplog, logging.WARNING)
+
+
+def test_a_message_that_can_be_neither_written_nor_delivered_is_refused(
+    make_mailer: MakeMailer, mail_dir: Path, message: Message
+) -> None:
+    with SmtpServer(replies={"message": "554 5.6.0 no"}) as server:
+        mailer = make_mailer(server)
+        break_store(mail_dir)
+        with pytest.raises(DeliveryError):
+            mailer.deliver(message)
+
+
+def test_without_a_mail_server_messages_are_stored_and_the_log_says_so_at_start(
+    make_mailer: MakeMailer, mail_dir: Path, message: Message, caplog: pytest.LogCaptureFixture
+) -> None:
+    mailer = make_mailer()
+    at_start = logged(caplog, logging.WARNING)
+    mailer.deliver(message)
+
+    assert "SMTP_HOST is not set" in at_start
+    assert len(stored(mail_dir)) == 1
+
+
+def test_without_a_mail_server_a_message_that_cannot_be_stored_is_refused(
+    make_mailer: MakeMailer, mail_dir: Path, message: Message
+) -> None:
+    mailer = make_mailer()
+    break_store(mail_dir)
+
+    with pytest.raises(DeliveryError) as refusal:
+        mailer.deliver(message)
+
+    assert refusal.value.code is ErrorCode.MAIL_DELIVERY_FAILED
+
+
+@pytest.mark.parametrize("stage", ["connect", "EHLO", "MAIL", "RCPT", "DATA", "message"])
+def test_a_failure_is_logged_by_message_id_and_never_in_the_words_of_the_server(
+    make_mailer: MakeMailer, message: Message, caplog: pytest.LogCaptureFixture, stage: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    with SmtpServer(replies={stage: "550 5.1.1 <maria@example.com> is unknown"}) as server:
+        mailer = make_mailer(server)
+        with pytest.raises(DeliveryError):
+            mailer.deliver(message)
+
+    assert message.message_id in logged(caplog, logging.ERROR)
+    for private in ("maria", "ventas@", "is unknown", "Subject"):
+        assert private not in logged(caplog)
+
+
+def test_the_password_is_never_logged(
+    make_mailer: MakeMailer, message: Message, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    with SmtpServer(credentials=("web", "right")) as server, pytest.raises(DeliveryError):
+        make_mailer(server, SMTP_PASSWORD="correct horse").deliver(message)
+
+    assert "correct horse" not in logged(caplog)
+
+
+def test_the_transport_is_named_without_host_or_account(make_mailer: MakeMailer) -> None:
+    with SmtpServer() as server:
+        transports = [make_mailer(server).transport, make_mailer().transport]
+
+    assert transports == ["smtp", "maildir"]

@@ -1,0 +1,89 @@
+"""Messages on disk: a Maildir that only the service's user can read."""
+
+from __future__ import annotations
+
+import mailbox
+import os
+import stat
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from app.mail.message import Message
+from tests.mail.conftest import CONTENT, MakeMailer
+
+
+@pytest.fixture
+def _open_umask() -> Iterator[None]:
+    previous = os.umask(0)
+    yield
+    os.umask(previous)
+
+
+def contents(mail_dir: Path) -> list[bytes]:
+    maildir = mailbox.Maildir(mail_dir, create=False)
+    return sorted(maildir.get_bytes(key).replace(b"\r\n", b"\n") for key in maildir.iterkeys())
+
+
+def test_a_message_is_stored_as_a_mail_reader_finds_it(
+    make_mailer: MakeMailer, mail_dir: Path, message: Message
+) -> None:
+    make_mailer().deliver(message)
+
+    assert contents(mail_dir) == [CONTENT.replace(b"\r\n", b"\n")]
+    assert list((mail_dir / "tmp").iterdir()) == []
+
+
+@pytest.mark.usefixtures("_open_umask")
+def test_the_store_is_private_under_any_umask(make_mailer: MakeMailer, mail_dir: Path, message: Message) -> None:
+    make_mailer().deliver(message)
+
+    paths = [mail_dir, *mail_dir.rglob("*")]
+    files = {stat.S_IMODE(path.stat().st_mode) for path in paths if path.is_file()}
+    directories = {stat.S_IMODE(path.stat().st_mode) for path in paths if path.is_dir()}
+    assert (files, directories) == ({0o600}, {0o700})
+
+
+def test_a_store_that_others_could_read_is_made_private(make_mailer: MakeMailer, mail_dir: Path) -> None:
+    mail_dir.mkdir()
+    mail_dir.chmod(0o755)
+
+    make_mailer()
+
+    assert stat.S_IMODE(mail_dir.stat().st_mode) == 0o700
+
+
+def test_messages_stored_before_a_restart_are_kept_and_counted(
+    make_mailer: MakeMailer, mail_dir: Path, message: Message
+) -> None:
+    make_mailer().deliver(message)
+
+    restarted = make_mailer()
+    restarted.deliver(message)
+
+    assert restarted.undelivered() == 2
+    assert len(contents(mail_dir)) == 2
+
+
+def test_a_message_counts_also_after_a_mail_reader_has_shown_it(
+    make_mailer: MakeMailer, mail_dir: Path, message: Message
+) -> None:
+    mailer = make_mailer()
+    mailer.deliver(message)
+
+    (path,) = (mail_dir / "new").iterdir()
+    path.rename(mail_dir / "cur" / f"{path.name}:2,S")
+
+    assert mailer.undelivered() == 1
+
+
+def test_messages_stored_at_the_same_time_are_kept_once_each(make_mailer: MakeMailer, mail_dir: Path) -> None:
+    messages = [Message(f"<{n}@example.com>", CONTENT + b"%d\r\n" % n) for n in range(64)]
+    mailer = make_mailer()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(mailer.deliver, messages))
+
+    assert contents(mail_dir) == sorted(message.content.replace(b"\r\n", b"\n") for message in messages)

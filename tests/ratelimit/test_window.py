@@ -1,0 +1,422 @@
+"""The exact sliding window: against a naive model, under threads, and what it costs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from app.ratelimit.window import SECOND, Decision, Policy, SlidingWindow
+
+API = Policy(quota=60, window_seconds=60)
+CONTACT = Policy(quota=1, window_seconds=30)
+
+
+class Clock:
+    """A monotonic clock in nanoseconds that stands still until it is moved; it starts as a machine does, at 0."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("time.monotonic_ns", clock)
+    return clock
+
+
+def address(number: int) -> bytes:
+    """The key of one IPv4 client among many."""
+    return number.to_bytes(4)
+
+
+class NaiveWindow:
+    """Keeps every accepted time in a list and counts them anew for each decision."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.window = policy.window_seconds * SECOND
+        self.accepted: dict[bytes, list[int]] = {}
+
+    def peek(self, client: bytes, now: int) -> Decision:
+        counted = [accepted for accepted in self.accepted.get(client, []) if accepted > now - self.window]
+        remaining = self.policy.quota - len(counted)
+        reset_after = min(counted) + self.window - now if counted else self.window
+        return Decision(self.policy, remaining > 0, remaining, reset_after)
+
+    def hit(self, client: bytes, now: int) -> Decision:
+        allowed = self.peek(client, now).allowed
+        if allowed:
+            self.accepted.setdefault(client, []).append(now)
+        return self.peek(client, now)._replace(allowed=allowed)
+
+
+clients = st.sampled_from([address(number) for number in range(5)])
+
+
+class WindowAgainstModel(RuleBasedStateMachine):
+    """Any sequence of hits, peeks and waits of several clients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr("time.monotonic_ns", self.clock)
+        self.accepted: dict[bytes, list[int]] = {}
+
+    def teardown(self) -> None:
+        self.patch.undo()
+
+    @initialize(policy=st.sampled_from([CONTACT, Policy(2, 1), Policy(3, 30), Policy(7, 10), API]))
+    def start(self, policy: Policy) -> None:
+        self.model = NaiveWindow(policy)
+        self.subject = SlidingWindow(policy)
+
+    @rule(client=clients, times=st.integers(1, 3) | st.sampled_from([59, 60, 61]))
+    def hit(self, client: bytes, times: int) -> None:
+        for _ in range(times):
+            decision = self.subject.hit(client)
+
+            assert decision == self.model.hit(client, self.clock.now)
+            if decision.allowed:
+                self.accepted.setdefault(client, []).append(self.clock.now)
+
+    @rule(client=clients)
+    def peek(self, client: bytes) -> None:
+        assert self.subject.peek(client) == self.model.peek(client, self.clock.now)
+
+    @rule(nanoseconds=st.sampled_from([1, SECOND // 3, SECOND, 10 * SECOND]) | st.integers(0, 70 * SECOND))
+    def wait(self, nanoseconds: int) -> None:
+        self.clock.now += nanoseconds
+
+    @rule(client=clients, early=st.sampled_from([0, 1]))
+    def wait_until_the_reset_or_just_before(self, client: bytes, early: int) -> None:
+        self.clock.now += self.subject.peek(client).reset_after - early
+
+    @invariant()
+    def no_window_ever_holds_more_than_the_quota(self) -> None:
+        for accepted in self.accepted.values():
+            for first, one_too_many in zip(accepted, accepted[self.model.policy.quota :], strict=False):
+                assert one_too_many - first >= self.model.window
+
+
+TestWindowAgainstModel = WindowAgainstModel.TestCase
+TestWindowAgainstModel.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.parametrize("policy", [CONTACT, API], ids=["contact", "api"])
+class TestOneClient:
+    def test_a_new_client_has_the_whole_quota_and_the_whole_window(self, policy: Policy, clock: Clock) -> None:
+        clock.now = 5
+
+        decision = SlidingWindow(policy).peek(address(1))
+
+        assert decision == Decision(policy, True, policy.quota, policy.window_seconds * SECOND)
+
+    @pytest.mark.usefixtures("clock")
+    def test_the_last_of_the_quota_passes_and_the_next_is_refused(self, policy: Policy) -> None:
+        window = SlidingWindow(policy)
+
+        decisions = [window.hit(address(1)) for _ in range(policy.quota + 1)]
+
+        assert [decision.allowed for decision in decisions] == [True] * policy.quota + [False]
+        assert [decision.remaining for decision in decisions] == [*range(policy.quota - 1, -1, -1), 0]
+        assert {decision.reset_after for decision in decisions} == {policy.window_seconds * SECOND}
+
+    def test_a_refused_client_passes_when_reset_after_is_over_and_not_before(
+        self, policy: Policy, clock: Clock
+    ) -> None:
+        window = SlidingWindow(policy)
+        for _ in range(policy.quota):
+            window.hit(address(1))
+            clock.now += SECOND // 7
+        wait = window.hit(address(1)).reset_after
+
+        clock.now += wait - 1
+        early = window.hit(address(1))
+        clock.now += 1
+        in_time = window.hit(address(1))
+
+        assert (early.allowed, early.reset_after) == (False, 1)
+        assert in_time.allowed
+
+    def test_refused_requests_are_not_counted(self, policy: Policy, clock: Clock) -> None:
+        window = SlidingWindow(policy)
+        for _ in range(policy.quota):
+            window.hit(address(1))
+        clock.now += policy.window_seconds * SECOND - 1
+        for _ in range(100):
+            assert not window.hit(address(1)).allowed
+
+        clock.now += 1
+
+        assert window.peek(address(1)).remaining == policy.quota
+
+    def test_peeking_changes_nothing(self, policy: Policy, clock: Clock) -> None:
+        window = SlidingWindow(policy)
+        window.hit(address(1))
+        clock.now += SECOND
+
+        answers = [window.peek(address(1)) for _ in range(100)]
+        strangers = [window.peek(address(number)) for number in range(2, 100)]
+
+        assert set(answers) == {
+            Decision(policy, policy.quota > 1, policy.quota - 1, (policy.window_seconds - 1) * SECOND)
+        }
+        assert {decision.remaining for decision in strangers} == {policy.quota}
+        assert len(window) == 1
+
+    def test_clients_do_not_share_a_quota(self, policy: Policy, clock: Clock) -> None:
+        window = SlidingWindow(policy)
+        for _ in range(policy.quota + 1):
+            window.hit(address(1))
+        clock.now += 1
+
+        decision = window.hit(address(2))
+
+        assert decision == Decision(policy, True, policy.quota - 1, policy.window_seconds * SECOND)
+
+
+class ContestedKey(bytes):
+    """A key that lets another thread run whenever it is looked up."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        time.sleep(0)
+        return super().__hash__()
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("policy", [CONTACT, API], ids=["contact", "api"])
+def test_sixteen_threads_on_one_client_admit_exactly_the_quota(policy: Policy) -> None:
+    threads, client = 16, ContestedKey(address(1))
+
+    def hit_often(window: SlidingWindow, start: threading.Barrier) -> list[Decision]:
+        start.wait()
+        return [window.hit(client) for _ in range(10)]
+
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(20):
+            window, start = SlidingWindow(policy), threading.Barrier(threads)
+            futures = [pool.submit(hit_often, window, start) for _ in range(threads)]
+            decisions = [decision for future in futures for decision in future.result()]
+
+            admitted = [decision.remaining for decision in decisions if decision.allowed]
+            assert sorted(admitted) == list(range(policy.quota))
+
+
+class TestTrackedClients:
+    def test_the_cap_is_never_exceeded(self, clock: Clock) -> None:
+        window = SlidingWindow(CONTACT, max_clients=100)
+
+        for number in range(1_000):
+            clock.now += 1
+            assert window.hit(address(number)).allowed
+
+            assert len(window) == min(number + 1, 100)
+
+    def test_at_the_cap_the_client_whose_last_request_is_oldest_gives_way(self, clock: Clock) -> None:
+        window = SlidingWindow(API, max_clients=3)
+        for number in (1, 2, 3, 1):
+            window.hit(address(number))
+            clock.now += SECOND
+
+        window.hit(address(4))
+
+        assert [window.peek(address(number)).remaining for number in (1, 2, 3, 4)] == [58, 60, 59, 59]
+
+    def test_a_refused_request_and_a_peek_do_not_keep_a_client_from_giving_way(self, clock: Clock) -> None:
+        window = SlidingWindow(CONTACT, max_clients=2)
+        for number in (1, 2):
+            window.hit(address(number))
+            clock.now += SECOND
+        window.hit(address(1))
+        window.peek(address(1))
+
+        window.hit(address(3))
+
+        assert [window.peek(address(number)).allowed for number in (1, 2, 3)] == [True, False, False]
+
+    def test_idle_clients_leave_before_any_that_is_still_counted(self, clock: Clock) -> None:
+        window = SlidingWindow(CONTACT, max_clients=4)
+        for number in (1, 2):
+            window.hit(address(number))
+        clock.now += 30 * SECOND
+        for number in (3, 4, 5, 6):
+            window.hit(address(number))
+
+        assert not any(window.peek(address(number)).allowed for number in (3, 4, 5, 6))
+        assert len(window) == 4
+
+    def test_a_client_that_is_still_counted_stays_while_there_is_room(self, clock: Clock) -> None:
+        window = SlidingWindow(CONTACT)
+        window.hit(address(0))
+        clock.now += 30 * SECOND - 1
+
+        for number in range(1, 1_000):
+            window.hit(address(number))
+
+        assert not window.peek(address(0)).allowed
+        assert len(window) == 1_000
+
+    @pytest.mark.parametrize("hits", [1, 2, 60], ids="after {} requests each".format)
+    def test_idle_clients_leave_as_new_ones_come(self, hits: int, clock: Clock) -> None:
+        window = SlidingWindow(API)
+        for number in range(1_000):
+            for _ in range(hits):
+                window.hit(address(number))
+        clock.now += 60 * SECOND
+
+        for number in range(1_000, 2_000):
+            window.hit(address(number))
+
+        assert len(window) == 1_000
+
+    def test_an_idle_crowd_leaves_faster_than_new_clients_come(self, clock: Clock) -> None:
+        window = SlidingWindow(CONTACT)
+        for number in range(1_000):
+            window.hit(address(number))
+        clock.now += 30 * SECOND
+
+        for number in range(1_000, 2_000):
+            window.hit(address(number))
+            clock.now += SECOND
+
+        assert len(window) <= 31
+
+    def test_an_endless_stream_of_new_clients_leaves_no_more_than_one_window_of_them(self, clock: Clock) -> None:
+        window, threads = SlidingWindow(CONTACT), threading.active_count()
+
+        for number in range(10_000):
+            window.hit(address(number))
+            clock.now += SECOND
+
+            assert len(window) <= 31
+        assert threading.active_count() == threads
+
+    def test_a_stream_of_new_clients_takes_no_more_memory_than_the_cap_allows(self, clock: Clock) -> None:
+        window = SlidingWindow(CONTACT, max_clients=1_000)
+
+        def stream(numbers: range) -> int:
+            for number in numbers:
+                clock.now += 1
+                window.hit(address(number))
+            return tracemalloc.get_traced_memory()[0]
+
+        tracemalloc.start()
+        try:
+            filled = stream(range(5_000))
+            grown = stream(range(5_000, 50_000)) - filled
+        finally:
+            tracemalloc.stop()
+
+        assert grown < 50_000
+
+    def test_a_client_with_one_request_takes_under_200_bytes_with_its_key(self, clock: Clock) -> None:
+        count = 20_000
+        clock.now = 1_000_000 * SECOND
+        window = SlidingWindow(CONTACT)
+
+        tracemalloc.start()
+        try:
+            for number in range(count):
+                clock.now += 1
+                window.hit(address(number))
+            taken = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+
+        assert len(window) == count
+        assert taken / count < 200
+
+
+class Instant(int):
+    """A time whose comparisons are lines of Python, so that a search that runs in C is counted too."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: int) -> bool:
+        return super().__lt__(other)
+
+    def __gt__(self, other: int) -> bool:
+        return super().__gt__(other)
+
+
+def lines_run(decide: Callable[[bytes], Decision], client: bytes) -> int:
+    lines = 0
+
+    def trace(_frame: FrameType, event: str, _arg: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        decide(client)
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def bytes_used(decide: Callable[[bytes], Decision], client: bytes) -> int:
+    tracemalloc.start()
+    try:
+        decide(client)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+FEW, MANY = 3, 100_000
+KNOWN, NEW = address(1), address(MANY)
+SITUATIONS = {
+    "a new client while all others are active": (CONTACT, SlidingWindow.hit, NEW, 0, False),
+    "a new client while all others are idle": (CONTACT, SlidingWindow.hit, NEW, 30, False),
+    "a new client at the cap": (CONTACT, SlidingWindow.hit, NEW, 0, True),
+    "a known client that is admitted": (API, SlidingWindow.hit, KNOWN, 1, False),
+    "a known client that is refused": (CONTACT, SlidingWindow.hit, KNOWN, 1, False),
+    "a known client after its window": (CONTACT, SlidingWindow.hit, KNOWN, 30, False),
+    "a peek at a known client": (CONTACT, SlidingWindow.peek, KNOWN, 1, False),
+    "a peek at a new client": (CONTACT, SlidingWindow.peek, NEW, 1, False),
+}
+
+
+@pytest.mark.parametrize(("policy", "decide", "client", "later", "full"), SITUATIONS.values(), ids=SITUATIONS)
+def test_the_work_of_a_decision_does_not_grow_with_the_number_of_clients(
+    policy: Policy,
+    decide: Callable[[SlidingWindow, bytes], Decision],
+    client: bytes,
+    later: int,
+    full: bool,  # noqa: FBT001 - a column of the table
+    clock: Clock,
+) -> None:
+    def crowd(count: int) -> Callable[[bytes], Decision]:
+        window = SlidingWindow(policy, max_clients=count if full else 2 * MANY)
+        clock.now = Instant()
+        for number in range(count):
+            window.hit(address(number))
+        clock.now = Instant(later * SECOND)
+        return partial(decide, window)
+
+    few_lines, many_lines = (lines_run(crowd(count), client) for count in (FEW, MANY))
+    memory = bytes_used(crowd(MANY), client)
+
+    assert many_lines == few_lines
+    assert memory < 10_000

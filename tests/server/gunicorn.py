@@ -1,0 +1,89 @@
+"""The real gunicorn with the project's own configuration, in a process of its own."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BOOT_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Server:
+    process: subprocess.Popen[bytes]
+    port: int
+    log_file: Path
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text()
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(method, path, body, headers or {})
+            response = connection.getresponse()
+            return response, response.read()
+        finally:
+            connection.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def start(directory: Path, **environ: str) -> tuple[subprocess.Popen[bytes], Path]:
+    """Starts gunicorn as `make run` does, with nothing in its environment but what is passed."""
+    log_file = directory / "gunicorn.log"
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "COVERAGE_PROCESS_CONFIG") if name in os.environ}
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gunicorn"],
+            cwd=ROOT,
+            env=kept | {"MAIL_DIR": str(directory / "mail")} | environ,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    return process, log_file
+
+
+@contextmanager
+def serving(directory: Path, **environ: str) -> Iterator[Server]:
+    port = free_port()
+    process, log_file = start(directory, BIND=f"127.0.0.1:{port}", **environ)
+    server = Server(process, port, log_file)
+    try:
+        deadline = time.monotonic() + BOOT_SECONDS
+        while "Booting worker" not in server.log or not _answers(server):
+            assert process.poll() is None, server.log
+            assert time.monotonic() < deadline, server.log
+            time.sleep(0.05)
+        yield server
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _answers(server: Server) -> bool:
+    try:
+        server.request("OPTIONS", "/api")
+    except OSError:
+        return False
+    return True

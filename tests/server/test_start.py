@@ -1,0 +1,79 @@
+"""How the service starts, serves and refuses to start, with the real gunicorn and the real flask command."""
+
+from __future__ import annotations
+
+import json
+import mailbox
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.client import validate_response
+from tests.server.gunicorn import ROOT, serving, start
+
+COMMANDS = {
+    "gunicorn": [sys.executable, "-m", "gunicorn"],
+    "flask": [sys.executable, "-m", "flask", "--app", "wsgi", "routes"],
+}
+
+
+def test_a_posted_form_is_stored_where_the_log_says(tmp_path: Path) -> None:
+    form = b"form_type=demo&nombre=Mar%C3%ADa&email=maria%40example.com&mensaje=Hola"
+
+    with serving(tmp_path) as server:
+        response, body = server.request(
+            "POST", "/contact.php", form, {"Content-Type": "application/x-www-form-urlencoded"}
+        )
+
+    assert response.status == 200
+    validate_response("POST", "/contact.php", response.status, dict(response.headers), body)
+    assert f"messages are stored in {tmp_path / 'mail'}" in server.log
+    (message,) = mailbox.Maildir(tmp_path / "mail", create=False)
+    assert message["Reply-To"] == "maria@example.com"
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_every_fault_of_the_settings_stops_the_start_without_a_traceback(tmp_path: Path, command: list[str]) -> None:
+    environ = {
+        "MAIL_DIR": str(tmp_path / "mail"),
+        "SMTP_PORT": "smtp",
+        "TRUSTED_PROXIES": "-1",
+        "PATH": os.environ["PATH"],
+    }
+
+    result = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+    assert result.returncode != 0
+    assert re.findall(r"^([A-Z_]+)=", result.stderr, re.MULTILINE) == ["SMTP_PORT", "TRUSTED_PROXIES"]
+    assert "Traceback" not in result.stderr
+
+
+def test_several_workers_without_a_shared_storage_are_refused(tmp_path: Path) -> None:
+    process, log_file = start(tmp_path, WORKERS="2")
+
+    assert process.wait(60) != 0
+    assert "RATE_LIMIT_STORAGE" in log_file.read_text()
+
+
+def test_the_log_can_be_read_by_machines(tmp_path: Path) -> None:
+    with serving(tmp_path, LOG_FORMAT="json") as server:
+        pass
+
+    records = [json.loads(line) for line in server.log.splitlines()]
+    assert {record["logger"] for record in records} >= {"gunicorn.error", "app.mail.mailer"}
+
+
+def test_no_proxy_is_believed_unless_it_is_trusted(tmp_path: Path) -> None:
+    forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "www.example.com", "X-Forwarded-For": "192.0.2.1"}
+
+    with serving(tmp_path) as server:
+        _, distrusted = server.request("GET", "/api?section=docs", headers=forwarded)
+    with serving(tmp_path, TRUSTED_PROXIES="1") as server:
+        _, trusted = server.request("GET", "/api?section=docs", headers=forwarded)
+
+    assert json.loads(distrusted)["data"]["docs"]["openapi"].startswith("http://127.0.0.1:")
+    assert json.loads(trusted)["data"]["docs"]["openapi"] == "https://www.example.com/openapi.json"

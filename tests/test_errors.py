@@ -1,0 +1,50 @@
+"""The error catalogue, row by row."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.errors import ApiError, ErrorCode
+
+STATUSES = {
+    "method_not_allowed": 405,
+    "invalid_body": 400,
+    "bad_captcha": 400,
+    "invalid_form_type": 400,
+    "invalid_email": 400,
+    "rate_limit": 429,
+    "rate_limit_exceeded": 429,
+    "mail_delivery_failed": 500,
+    "invalid_parameter": 400,
+    "api_version_sunset": 410,
+    "too_fast": 429,
+    "internal_error": 500,
+    "not_found": 404,
+    "endpoint_not_found": 404,
+    "unsupported_api_version": 404,
+}
+
+
+def test_the_catalogue_holds_each_code_with_its_status() -> None:
+    assert {row.code: row.status for row in ErrorCode} == STATUSES
+
+
+def test_no_two_codes_share_a_message_or_a_hint() -> None:
+    assert len({row.message for row in ErrorCode}) == len(STATUSES)
+    assert len({row.hint for row in ErrorCode}) == len(STATUSES)
+
+
+@pytest.mark.parametrize("row", ErrorCode, ids=lambda row: row.code)
+def test_message_and_hint_are_sentences(row: ErrorCode) -> None:
+    for text in (row.message, row.hint):
+        assert text == text.strip()
+        assert text[0].isupper()
+        assert text.endswith(".")
+
+
+def test_the_hint_of_invalid_body_names_what_a_body_needs() -> None:
+    assert all(name in ErrorCode.INVALID_BODY.hint for name in ("form_type", "nombre", "email"))
+
+
+def test_the_text_of_the_exception_is_its_code() -> None:
+    assert str(ApiError(ErrorCode.INVALID_EMAIL, details={"email": "maria@example.com"})) == "invalid_email"

@@ -1,0 +1,152 @@
+"""What the service writes to standard error, as text and as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import logging.config
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from app.logs import ensure_logging, logging_config
+from tests.factories import make_settings
+
+LEVELS = ["debug", "info", "warning", "error", "critical"]
+
+
+@pytest.fixture(autouse=True)
+def loggers() -> Iterator[None]:
+    """Puts logging back to what it was, for it is the whole process's."""
+    loggers = [logging.getLogger(name) for name in ("", "app.test", "gunicorn.error", "gunicorn.access")]
+    before = [(logger, logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
+    yield
+    for logger, handlers, level, propagate in before:
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
+Configure = Callable[..., None]
+
+
+@pytest.fixture
+def configure(tmp_path: Path) -> Configure:
+    def configure(**environ: str) -> None:
+        logging.config.dictConfig(logging_config(make_settings(tmp_path / "mail", **environ)))
+
+    return configure
+
+
+@pytest.fixture
+def lines(capsys: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
+    def lines() -> list[str]:
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        return captured.err.splitlines()
+
+    return lines
+
+
+Lines = Callable[[], list[str]]
+TEXT_LINE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} WARNING app\.test mensaje número 7"
+
+
+class TestText:
+    @pytest.mark.parametrize("environ", [{}, {"LOG_FORMAT": "text"}], ids=["default", "text"])
+    def test_a_line_has_time_level_logger_and_message(
+        self, environ: dict[str, str], configure: Configure, lines: Lines
+    ) -> None:
+        configure(**environ)
+
+        logging.getLogger("app.test").warning("mensaje número %d", 7)
+
+        (line,) = lines()
+        assert re.fullmatch(TEXT_LINE, line)
+
+
+class TestJson:
+    def test_a_line_has_time_level_logger_and_message(self, configure: Configure, lines: Lines) -> None:
+        configure(LOG_FORMAT="json")
+
+        logging.getLogger("app.test").warning("mensaje número %d", 7)
+
+        (record,) = map(json.loads, lines())
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", record.pop("time"))
+        assert record == {"level": "WARNING", "logger": "app.test", "message": "mensaje número 7"}
+
+    def test_letters_beyond_ascii_stay_readable(self, configure: Configure, lines: Lines) -> None:
+        configure(LOG_FORMAT="json")
+
+        logging.getLogger("app.test").warning("Ñandú")
+
+        assert "Ñandú" in lines()[0]
+
+    def test_a_record_is_one_line_whatever_it_holds(self, configure: Configure, lines: Lines) -> None:
+        configure(LOG_FORMAT="json")
+
+        logging.getLogger("app.test").warning('first\nsecond "quoted"')
+        try:
+            raise ValueError("broken")
+        except ValueError:
+            logging.getLogger("app.test").exception("unforeseen")
+
+        first, second = map(json.loads, lines())
+        assert first["message"] == 'first\nsecond "quoted"'
+        assert second["message"] == "unforeseen"
+        assert "ValueError: broken" in second["exc_info"]
+
+
+class TestLevel:
+    @pytest.mark.parametrize("level", LEVELS)
+    @pytest.mark.parametrize("logger", ["app.test", "gunicorn.error"])
+    def test_what_is_below_it_is_not_written(self, logger: str, level: str, configure: Configure, lines: Lines) -> None:
+        configure(LOG_LEVEL=level)
+
+        for name in LEVELS:
+            getattr(logging.getLogger(logger), name)("%s", name)
+
+        assert [line.rpartition(" ")[2] for line in lines()] == LEVELS[LEVELS.index(level) :]
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+class TestTheServersOwnLines:
+    def test_they_go_the_same_way_and_once(self, log_format: str, configure: Configure, lines: Lines) -> None:
+        configure(LOG_FORMAT=log_format)
+
+        logging.getLogger("app.test").info("Listening")
+        logging.getLogger("gunicorn.error").info("Listening")
+
+        ours, theirs = lines()
+        in_form = re.compile(r"[\d:, -]+")
+        assert in_form.sub("", theirs) == in_form.sub("", ours.replace("app.test", "gunicorn.error"))
+
+    def test_there_is_no_access_log_for_addresses_are_personal_data(
+        self, log_format: str, configure: Configure, lines: Lines
+    ) -> None:
+        configure(LOG_FORMAT=log_format, LOG_LEVEL="debug")
+
+        logging.getLogger("gunicorn.access").info("192.0.2.7 GET /api")
+
+        assert lines() == []
+
+
+class TestEnsureLogging:
+    def test_it_configures_a_process_that_nobody_has(self, tmp_path: Path, lines: Lines) -> None:
+        logging.getLogger().handlers.clear()
+
+        ensure_logging(make_settings(tmp_path / "mail", LOG_FORMAT="json"))
+        logging.getLogger("app.test").warning("ready")
+
+        assert json.loads(lines()[0])["message"] == "ready"
+
+    def test_it_leaves_the_servers_configuration_alone(
+        self, tmp_path: Path, configure: Configure, lines: Lines
+    ) -> None:
+        configure(LOG_FORMAT="text")
+
+        ensure_logging(make_settings(tmp_path / "mail", LOG_FORMAT="json"))
+        logging.getLogger("app.test").warning("mensaje número %d", 7)
+
+        assert re.fullmatch(TEXT_LINE, lines()[0])
