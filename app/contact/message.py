@@ -80,7 +80,8 @@ class Composer:
             ("Message-ID", message_id),
             (KIND_HEADER, values["form_type"]),
         ]
-        context = {"kind": kind, "rows": list(_rows(values)), "received_at": received_at}
+        received = f"{received_at:%d/%m/%Y a las %H:%M}"
+        context = {"kind": kind, "rows": list(_rows(values)), "received": received}
         content = _multipart(headers, text=self._text.render(context), html=self._html.render(context))
         return Message(message_id, content)
 
