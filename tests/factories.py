@@ -8,6 +8,24 @@ from typing import Any
 
 from app.settings import Settings
 
+SUNSET = {
+    "API_V1_DEPRECATED_ON": "2020-01-01",
+    "API_V1_SUNSET_ON": "2021-01-01",
+    "API_V1_SUCCESSOR": "/api/v2",
+}
+"""Settings under which v1 has been retired long ago."""
+
+WRONG_BODY: dict[str, Any] = {
+    "_bp_check": " ",
+    "ts": 0,
+    "captcha_expected": "aB3dE",
+    "captcha_input": "xxxxx",
+    "form_type": "soporte",
+    "email": "maria",
+    "nombre": 5,
+}
+"""A body that fails every check there is."""
+
 
 def make_settings(mail_dir: Path, **environ: str) -> Settings:
     return Settings.from_env({"MAIL_DIR": str(mail_dir)} | environ)

@@ -45,7 +45,10 @@ def read_fields(environ: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(environ: dict[str, Any]) -> bytes:
-    declared = int(environ["CONTENT_LENGTH"]) if environ.get("CONTENT_LENGTH") else None
+    length = environ.get("CONTENT_LENGTH", "")
+    if length and not (length.isascii() and length.isdigit()):
+        raise invalid_body("http")
+    declared = int(length) if length else None
     if declared is None and not environ.get("wsgi.input_terminated"):
         return b""  # PEP 3333: without a length nothing says where such a stream ends
     if declared is not None and declared > MAX_BODY_BYTES:
@@ -77,7 +80,7 @@ def _parse_json(text: str) -> dict[str, Any]:
     if _is_nested_too_deep(body):
         raise invalid_body("nesting")
     # Only an escape can bring in a surrogate without its partner, which no later encoding would survive.
-    if "\\u" in text and not _is_encodable(body):
+    if "\\u" in text and not _is_encodable(text):
         raise invalid_body("encoding")
     return body
 
@@ -125,9 +128,10 @@ def _is_nested_too_deep(body: dict[str, Any]) -> bool:
     return True
 
 
-def _is_encodable(body: dict[str, Any]) -> bool:
+def _is_encodable(text: str) -> bool:
+    pairs = json.loads(text, object_pairs_hook=list)  # with the values that later ones of the same name replace
     try:
-        json.dumps(body, ensure_ascii=False).encode()
+        json.dumps(pairs, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return False
     return True

@@ -96,8 +96,11 @@ _SCHEMA = ContactSchema()
 
 
 def examine(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """The fields of a body that are valid, converted, and the Spanish faults of those that are not."""
+    """The fields of a body that are valid, converted and in its order, and the Spanish faults of those that are not."""
+    faults: dict[str, list[str]] = {}
     try:
-        return cast("dict[str, Any]", _SCHEMA.load(body)), {}
+        values = cast("dict[str, Any]", _SCHEMA.load(body))
     except ValidationError as error:
-        return cast("dict[str, Any]", error.valid_data), error.messages_dict
+        values, faults = cast("dict[str, Any]", error.valid_data), error.messages_dict
+    # marshmallow keeps unknown fields in the order of a set, and a message should read as the form does.
+    return {name: values[name] for name in body if name in values}, faults

@@ -68,6 +68,7 @@ INVALID_JSON: dict[str, bytes] = {
     "surrogates in the wrong order": with_member(rb'"x":"\udfe6\ud83c"'),
     "lone surrogate in capitals": with_member(rb'"x":"\uD83C"'),
     "lone surrogate in a known field": with_member(rb'"nombre":"Mar\ud83c"'),
+    "lone surrogate in a value that a later one replaces": with_member(rb'"x":"\ud83c","x":"y"'),
     "lone surrogate in a name": with_member(rb'"\ud83c":"x"'),
     "lone surrogate in an inner value": with_member(rb'"x":[{"a":["\ud83c"]}]'),
     "lone surrogate in an inner name": with_member(rb'"x":[{"\ud83c":1}]'),
@@ -424,3 +425,10 @@ def test_no_body_is_unforeseen(client: ValidatingClient, body: bytes, content_ty
         "invalid_form_type",
         "invalid_email",
     }
+
+
+@pytest.mark.parametrize("length", ["abc", "-1", "1.5", "²"])
+def test_a_length_that_is_no_number_is_refused(client: ValidatingClient, length: str) -> None:
+    response = client.post(PATH, data=b"{}", content_type=JSON, environ_overrides={"CONTENT_LENGTH": length})
+
+    assert json.loads(response.data)["error"]["details"] == {"reason": "http"}

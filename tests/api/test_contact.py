@@ -17,28 +17,12 @@ from freezegun.api import FrozenDateTimeFactory
 
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
-from tests.factories import contact_body
+from tests.factories import SUNSET, WRONG_BODY, contact_body
 from tests.fakes import RecordingMailer
 
 VERSIONED = "/api/v1/contact"
 LEGACY = "/contact.php"
 NOW = "2030-05-01T12:00:00.5"
-SUNSET = {
-    "API_V1_DEPRECATED_ON": "2020-01-01",
-    "API_V1_SUNSET_ON": "2021-01-01",
-    "API_V1_SUCCESSOR": "/api/v2",
-}
-
-WRONG_BODY: dict[str, Any] = {
-    "_bp_check": " ",
-    "ts": 0,
-    "captcha_expected": "aB3dE",
-    "captcha_input": "xxxxx",
-    "form_type": "soporte",
-    "email": "maria",
-    "nombre": 5,
-}
-"""A body that fails every check there is."""
 
 
 def send_text(client: ValidatingClient, path: str, body: dict[str, Any]) -> Any:

@@ -13,15 +13,10 @@ from werkzeug.test import TestResponse
 from app.mail.message import Message
 from tests.client import ValidatingClient
 from tests.conftest import MakeApp, MakeClient
-from tests.factories import contact_body
+from tests.factories import SUNSET, contact_body
 from tests.fakes import RecordingMailer
 
 SECRET = "la clave de María es 4929 1234"
-SUNSET = {
-    "API_V1_DEPRECATED_ON": "2020-01-01",
-    "API_V1_SUNSET_ON": "2021-01-01",
-    "API_V1_SUCCESSOR": "/api/v2",
-}
 
 
 class CrashingMailer(RecordingMailer):

@@ -15,17 +15,12 @@ from werkzeug.test import TestResponse
 from app.mail.message import Message
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
-from tests.factories import contact_body
+from tests.factories import SUNSET, contact_body
 from tests.fakes import RecordingMailer
 
 NOW = "2030-05-01T12:00:00.25"
 API_POLICY = '"default";q=60;w=60'
 CONTACT_POLICY = '"default";q=1;w=30'
-SUNSET = {
-    "API_V1_DEPRECATED_ON": "2020-01-01",
-    "API_V1_SUNSET_ON": "2021-01-01",
-    "API_V1_SUCCESSOR": "/api/v2",
-}
 
 RESPONSES: dict[str, tuple[str, str, int, str]] = {
     "index": ("GET", "/api", 200, API_POLICY),

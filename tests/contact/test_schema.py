@@ -180,3 +180,11 @@ def test_every_faulty_field_is_named_with_messages() -> None:
 
 def test_the_four_form_kinds() -> None:
     assert FORM_TYPES == ("demo", "ventas", "onboarding", "distribuidor")
+
+
+def test_the_fields_keep_the_order_of_the_form() -> None:
+    extra = [f"campo_{number}" for number in range(50)]
+
+    values, _ = examine(contact_body() | dict.fromkeys(extra, "x"))
+
+    assert [name for name in values if name.startswith("campo")] == extra

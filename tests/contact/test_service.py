@@ -11,18 +11,8 @@ from app.contact.message import Composer
 from app.contact.service import ContactService
 from app.errors import ApiError
 from app.mail.mailer import DeliveryError
-from tests.factories import contact_body
+from tests.factories import WRONG_BODY, contact_body
 from tests.fakes import RecordingMailer
-
-EVERYTHING_WRONG: dict[str, Any] = {
-    "_bp_check": " ",
-    "ts": 0,
-    "captcha_expected": "aB3dE",
-    "captcha_input": "xxxxx",
-    "form_type": "soporte",
-    "email": "maria",
-    "nombre": 5,
-}
 
 MENDING: list[tuple[dict[str, Any], str]] = [
     ({}, "discarded"),
@@ -60,7 +50,7 @@ def outcome(service: ContactService, mailer: RecordingMailer, body: dict[str, An
 
 
 def test_the_first_check_that_fails_answers(service: ContactService, mailer: RecordingMailer) -> None:
-    body = EVERYTHING_WRONG
+    body = WRONG_BODY
     outcomes = []
 
     for step, _ in MENDING:

@@ -149,6 +149,7 @@ def test_there_is_one_check_at_a_time_however_many_ask(make_service: MakeService
 
     def ask(_: int) -> str:
         asked_together.wait()
+        service.mail_health.start()
         return str(service.get()["status"])
 
     with ThreadPoolExecutor(8) as pool:

@@ -180,12 +180,20 @@ def test_whatever_the_server_does_but_take_the_message_is_a_failed_delivery(
         make_mailer(server, SMTP_TIMEOUT="0.3").deliver(message)
 
 
+@pytest.mark.parametrize("messages_before", [0, 1], ids=["on a new connection", "on a connection in use"])
 @pytest.mark.parametrize("reply", [HANG, DROP])
-def test_a_message_of_unknown_outcome_is_not_sent_twice(make_mailer: MakeMailer, message: Message, reply: str) -> None:
-    with SmtpServer(replies={"message": reply}) as server, pytest.raises(DeliveryError):
-        make_mailer(server, SMTP_TIMEOUT="0.3").deliver(message)
+def test_a_message_of_unknown_outcome_is_not_sent_twice(
+    make_mailer: MakeMailer, message: Message, reply: str, messages_before: int
+) -> None:
+    with SmtpServer() as server:
+        mailer = make_mailer(server, SMTP_TIMEOUT="0.3")
+        for _ in range(messages_before):
+            mailer.deliver(message)
+        server.replies = {"message": reply}
+        with pytest.raises(DeliveryError):
+            mailer.deliver(message)
 
-    assert len(server.arrivals) == 1
+    assert len(server.arrivals) == messages_before + 1
 
 
 def test_a_server_that_dribbles_is_not_waited_for_beyond_the_time_allowed(
