@@ -30,12 +30,13 @@ control_socket_disable = True
 
 
 def post_worker_init(worker: object) -> None:
-    """Let the first mail check end before the first request comes."""
-    worker.wsgi.extensions["mail_health"].start()
+    """Let the first mail check end before the first request comes, unless the mail server hangs."""
+    worker.wsgi.extensions["mail_health"].start(wait=1)
 
 
 def worker_exit(_server: object, worker: object) -> None:
     """Take leave of the mail server."""
-    if worker.wsgi is not None:
-        worker.wsgi.extensions["mail_health"].stop()
-        worker.wsgi.extensions["mailer"].close()
+    app = getattr(worker, "wsgi", None)  # None when the app could not be made
+    if app is not None:
+        app.extensions["mail_health"].stop()
+        app.extensions["mailer"].close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -17,6 +18,8 @@ from email_validator import EmailNotValidError, validate_email
 NOTICE_PERIOD_DAYS = 180
 """How long a deprecation is announced before the sunset (specification, Versioning, rule 4)."""
 
+MAILDIR_FOLDERS = ("tmp", "new", "cur")
+
 MAX_TIMEOUT = 300
 """The longest SMTP_TIMEOUT, in seconds: a visitor does not wait for longer."""
 
@@ -24,6 +27,7 @@ SmtpSecurity = Literal["starttls", "tls", "none"]
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 
+PRIVATE_DIRECTORY = "a directory that this user can make and write, and has to itself"
 CREDENTIAL = "ASCII text without control characters"
 STORAGE_SCHEMES = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix")
 
@@ -87,9 +91,7 @@ class Settings:
                 "SALES_EMAIL", _addresses, ("ventas@localhost",), "e-mail addresses separated by commas"
             ),
             mail_from=env.read("MAIL_FROM", _address, "web@localhost", "one e-mail address"),
-            mail_dir=env.read(
-                "MAIL_DIR", _private_directory, "var/mail", "a directory that this user can make and write"
-            ),
+            mail_dir=env.read("MAIL_DIR", _private_directory, "var/mail", PRIVATE_DIRECTORY),
             public_base_url=env.read(
                 "PUBLIC_BASE_URL", _base_url, None, "an http or https address without query or fragment"
             ),
@@ -256,10 +258,15 @@ def _private_directory(raw: str) -> Path:
     path = Path(raw).absolute()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.stat()
+        if status.st_uid != os.geteuid() or status.st_mode & stat.S_ISVTX:
+            raise ValueError  # /tmp, say: others use it too
         path.chmod(0o700)
-        probe = path / f".probe-{os.getpid()}"
-        probe.touch(mode=0o600)
-        probe.unlink()
+        for folder in MAILDIR_FOLDERS:
+            (path / folder).mkdir(mode=0o700, exist_ok=True)
+            probe = path / folder / f".probe-{os.getpid()}"
+            probe.touch(mode=0o600)
+            probe.unlink()
     except OSError as error:
         raise ValueError from error
     return path

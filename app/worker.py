@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import socket
+import sys
 import traceback
 from types import SimpleNamespace
 from typing import Any
 
+from gunicorn.arbiter import Arbiter
 from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, ParseException
 from gunicorn.http.wsgi import Response, base_environ
 from gunicorn.workers.gthread import ThreadWorker
@@ -15,10 +17,19 @@ from gunicorn.workers.gthread import ThreadWorker
 from app.api.body import invalid_body
 from app.api.hooks import REFUSED_BY_SERVER
 from app.errors import ApiError, ErrorCode
+from app.settings import SettingsError
 
 
 class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
     """A gthread worker that lets the app's own handlers render what gunicorn would answer in HTML."""
+
+    def load_wsgi(self) -> None:
+        """Make the app; settings that it cannot use stop the service, where gunicorn would try again without end."""
+        try:
+            super().load_wsgi()
+        except SettingsError as error:
+            self.log.error("%s", error)
+            sys.exit(Arbiter.WORKER_BOOT_ERROR)
 
     def handle_error(self, _req: Any, client: socket.socket, addr: Any, exc: BaseException) -> None:
         """Answer a request that never reached the app, or that broke outside of it; the connection is closed after."""
@@ -42,7 +53,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
 
     def _environ(self, client: socket.socket, addr: Any, error: ApiError) -> dict[str, Any]:
         local = client.getsockname()
-        host, port = local[:2] if isinstance(local, tuple) else ("localhost", 80)
+        host, port = local[:2] if isinstance(local, tuple) else ("", "")  # a unix socket has neither
         environ: dict[str, Any] = base_environ(self.cfg)
         return environ | {
             "REQUEST_METHOD": "GET",

@@ -33,6 +33,7 @@ def make_app(tmp_path: Path, mailer: RecordingMailer) -> Iterator[MakeApp]:
         app = create_app(settings, **({"mailer": mailer} | (collaborators or {})))
         app.config["PROPAGATE_EXCEPTIONS"] = False
         app.test_client_class = ValidatingClient
+        app.extensions["mail_health"].start(wait=1)
         apps.append(app)
         return app
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.settings import Settings, SettingsError
+from app.settings import PRIVATE_DIRECTORY, Settings, SettingsError
 
 ReadEnv = Callable[..., Settings]
 
@@ -161,7 +161,18 @@ INVALID = {
     "API_NAME": ("a\nb", "a\0b"),
     "API_V1_DEPRECATED_ON": ("2026-13-01", "2026-02-29", "01/01/2026", "20260101", "2026-W01-1", "2026-1-1", "soon"),
     "API_V1_SUNSET_ON": ("2026-13-01", "2026-09-31", "2026-06-30T00:00", "never"),
-    "API_V1_SUCCESSOR": ("api/v2", "v2", "javascript:x", "/v2>; rel=x", '/v2"', "/a b", "/a\nb", "https://"),
+    "API_V1_SUCCESSOR": (
+        "api/v2",
+        "v2",
+        "javascript:x",
+        "/v2>; rel=x",
+        "/v2>x",
+        "/v2<x",
+        '/v2"',
+        "/a b",
+        "/a\nb",
+        "https://",
+    ),
     "LOG_FORMAT": ("JSON", "xml"),
     "LOG_LEVEL": ("INFO", "trace", "10"),
     "BIND": (
@@ -180,7 +191,15 @@ INVALID = {
 INVALID_SECRETS = {
     "SMTP_USERNAME": ("us\ner", "us\x1b[31mer", "usuario ñ"),
     "SMTP_PASSWORD": ("pass\nword", "pass\0word"),
-    "RATE_LIMIT_STORAGE": ("memory://", "http://:pw@cache", "localhost:6379", "redis:", "redis://", "cache"),
+    "RATE_LIMIT_STORAGE": (
+        "memory://x",
+        "memcached://cache:11211",
+        "http://:pw@cache",
+        "localhost:6379",
+        "redis:",
+        "redis://",
+        "cache",
+    ),
 }
 
 ACCEPTED = {
@@ -400,7 +419,7 @@ class TestMailDir:
 
         assert settings.mail_dir == directory
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-        assert list(directory.iterdir()) == []
+        assert {entry.name for entry in directory.iterdir()} == {"tmp", "new", "cur"}
 
     def test_a_relative_one_stays_where_it_was_made(self, read: ReadEnv, tmp_path: Path) -> None:
         assert read(MAIL_DIR="mail").mail_dir == tmp_path / "mail"
@@ -413,7 +432,27 @@ class TestMailDir:
         read(MAIL_DIR=str(directory))
 
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-        assert [entry.name for entry in directory.iterdir()] == ["kept"]
+        assert (directory / "kept").exists()
+
+    def test_one_that_others_use_too_stops_the_start(self, faults: Faults, tmp_path: Path) -> None:
+        directory = tmp_path / "mail"
+        directory.mkdir()
+        directory.chmod(0o1777)
+
+        (line,) = faults(MAIL_DIR=str(directory))
+
+        assert line.startswith("MAIL_DIR=")
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o1777
+
+    @pytest.mark.parametrize("folder", ["tmp", "new", "cur"])
+    def test_one_whose_folders_cannot_be_made_stops_the_start(
+        self, folder: str, faults: Faults, tmp_path: Path
+    ) -> None:
+        (tmp_path / folder).touch()
+
+        (line,) = faults(MAIL_DIR=str(tmp_path))
+
+        assert line.startswith("MAIL_DIR=")
 
     @pytest.mark.parametrize("below", ["", "/mail"], ids=["a file in its place", "a file in the place of its parent"])
     def test_one_that_cannot_be_made_stops_the_start(self, below: str, faults: Faults, tmp_path: Path) -> None:
@@ -421,12 +460,12 @@ class TestMailDir:
 
         lines = faults(MAIL_DIR=f"{tmp_path}/file{below}")
 
-        assert lines == [f"MAIL_DIR='{tmp_path}/file{below}': expected a directory that this user can make and write"]
+        assert lines == [f"MAIL_DIR='{tmp_path}/file{below}': expected {PRIVATE_DIRECTORY}"]
 
     def test_the_default_that_cannot_be_made_is_named_too(self, faults: Faults, tmp_path: Path) -> None:
         (tmp_path / "var").touch()
 
-        assert faults() == ["MAIL_DIR='var/mail': expected a directory that this user can make and write"]
+        assert faults() == [f"MAIL_DIR='var/mail': expected {PRIVATE_DIRECTORY}"]
 
     def test_one_that_cannot_be_written_stops_the_start(self, faults: Faults) -> None:
         lines = faults(MAIL_DIR="/proc/self")

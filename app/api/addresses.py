@@ -29,7 +29,7 @@ class Addresses:
             return self._public_base_url
         scheme = self._forwarded(environ, "HTTP_X_FORWARDED_PROTO") or environ["wsgi.url_scheme"]
         host = self._forwarded(environ, "HTTP_X_FORWARDED_HOST") or environ.get("HTTP_HOST", "")
-        return _url(scheme, host) or f"{environ['wsgi.url_scheme']}://{environ['SERVER_NAME']}:{environ['SERVER_PORT']}"
+        return _url(scheme, host) or _url(environ["wsgi.url_scheme"], _own_host(environ)) or "http://localhost"
 
     def _forwarded(self, environ: dict[str, Any], name: str) -> str:
         """The entry that the outermost trusted proxy added, empty when there is none."""
@@ -37,6 +37,11 @@ class Addresses:
             return ""
         entries = environ.get(name, "").split(",")
         return entries[-self._trusted_proxies].strip() if len(entries) >= self._trusted_proxies else ""
+
+
+def _own_host(environ: dict[str, Any]) -> str:
+    name = environ["SERVER_NAME"]
+    return f"[{name}]:{environ['SERVER_PORT']}" if ":" in name else f"{name}:{environ['SERVER_PORT']}"
 
 
 @lru_cache(maxsize=64)

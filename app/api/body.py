@@ -134,4 +134,6 @@ def _is_encodable(text: str) -> bool:
         json.dumps(pairs, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return False
+    except RecursionError as error:  # in a value that a later one replaces, which is why it was not found before
+        raise invalid_body("nesting") from error
     return True

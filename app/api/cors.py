@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from flask import Flask
@@ -53,7 +54,8 @@ class CorsPolicy:
         options = get_cors_options(
             self._app,
             {
-                "origins": origin,
+                # A pattern, for flask-cors would take the brackets of an IPv6 address for one of its own making.
+                "origins": origin if origin == "*" else re.compile(re.escape(origin) + r"\Z"),
                 "send_wildcard": origin == "*",
                 "methods": methods.split(", ") if methods else [],
                 "allow_headers": ["Content-Type"],

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from flask import Blueprint, request
+from werkzeug.http import generate_etag
 
 from app import envelope
 from app.api.addresses import Addresses
@@ -25,16 +26,17 @@ def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], Respons
     document = json.loads(DOCUMENT_FILE.read_bytes())
 
     @lru_cache(maxsize=32)
-    def render(base_url: str) -> bytes:
+    def render(base_url: str) -> tuple[bytes, str]:
         server = document["servers"][0] | {"url": base_url}
-        return envelope.to_json(document | {"servers": [server]})
+        body = envelope.to_json(document | {"servers": [server]})
+        return body, generate_etag(body)
 
     @blueprint.get(DOCUMENT_PATH)
     def get_document() -> Response:
-        body = render(addresses.base_url(request.environ))
+        body, etag = render(addresses.base_url(request.environ))
         response = Response(body)
         response.caching = DOCUMENT_CACHE_CONTROL
-        response.add_etag()
+        response.set_etag(etag)
         response.make_conditional(request.environ)
         return response
 

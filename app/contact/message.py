@@ -73,8 +73,7 @@ class Composer:
         headers = [
             ("From", self._sender),
             ("To", self._recipients),
-            # RFC 5322 takes nothing but ASCII here: another address is left to the body.
-            *([("Reply-To", address.ascii)] if address.ascii else []),
+            *_reply_to(address),
             ("Subject", _unstructured("Subject", f"{kind}: {who}")),
             ("Date", format_datetime(received_at)),
             ("Message-ID", message_id),
@@ -89,6 +88,14 @@ class Composer:
 def one_line(text: str) -> str:
     """The text without control characters and line breaks, so that it starts no line of its own."""
     return text.translate(_TO_ONE_LINE)
+
+
+def _reply_to(address: Address) -> list[tuple[str, str]]:
+    """The visitor's address, unless a header cannot carry it: then the body alone shows it."""
+    # An encoded word (RFC 2047) is made of characters that a local part may have.
+    if address.ascii is None or ("=?" in address.ascii and "?=" in address.ascii):
+        return []
+    return [("Reply-To", address.ascii)]
 
 
 def _rows(values: dict[str, Any]) -> Iterator[tuple[str, str]]:

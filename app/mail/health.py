@@ -16,9 +16,6 @@ CHECK_INTERVAL = 15.0
 MAX_AGE = 30.0
 """Seconds after which a result counts no more: the check hangs, and so would a message."""
 
-FIRST_RESULT_WAIT = 1.0
-"""Seconds that the start of the service may wait for the first result."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -48,14 +45,14 @@ class MailHealth:
         """The kind of transport that is checked."""
         return self._mailer.transport
 
-    def start(self) -> None:
-        """Begin to check, once per process; wait FIRST_RESULT_WAIT seconds at most for the first result."""
+    def start(self, *, wait: float = 0) -> None:
+        """Begin to check, once per process; wait for the first result, so many seconds at most."""
         with self._lock:
             if self._thread is not None:
                 return
             self._thread = threading.Thread(target=self._run, name="mail-health", daemon=True)
             self._thread.start()
-        self._first_result.wait(FIRST_RESULT_WAIT)
+        self._first_result.wait(wait)
 
     def latest(self) -> MailCheck:
         """The newest result; begins to check if the server that runs the app has not asked for it."""
@@ -70,7 +67,7 @@ class MailHealth:
         """End the thread; returns once it has, unless a check is under way."""
         self._stopped.set()
         if self._thread is not None:
-            self._thread.join(FIRST_RESULT_WAIT)
+            self._thread.join(1)
 
     def _run(self) -> None:
         while not self._stopped.is_set():

@@ -122,12 +122,14 @@ def hand_over(sender: SmtpSender, message: Message, deadline: Deadline, entry: E
     """
     if entry is None:
         return sender.send(message, deadline, before_data_ends=lambda: None)
+    was_in_doubt = entry.in_doubt
     try:
         answer = sender.send(message, deadline, before_data_ends=entry.mark_in_doubt)
     except InDoubtError:
         raise
     except OSError:
-        entry.clear_doubt()
+        if not was_in_doubt:
+            entry.clear_doubt()
         raise
     entry.remove()
     return answer

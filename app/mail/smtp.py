@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from app.mail.message import Message
@@ -34,7 +35,7 @@ Reply = tuple[int, bytes]
 
 
 class InDoubtError(OSError):
-    """The whole message was sent and no answer came: the server may have taken it."""
+    """The content was on its way and no answer to it came: the server may have taken the message."""
 
 
 class Deadline:
@@ -66,7 +67,6 @@ class SmtpSender:
         self._tls = ssl.create_default_context()
         # Looked up once: smtplib would ask the DNS for it anew, and without a deadline, for each connection.
         self._own_name = smtplib.SMTP().local_hostname
-        self._addresses: list[Any] = []
         self._idle: deque[tuple[float, _Connection]] = deque()
         self._lock = threading.Lock()
 
@@ -90,9 +90,7 @@ class SmtpSender:
 
         Raises OSError when that point is not reached.
         """
-        deadline = Deadline(min(self._settings.smtp_timeout, CHECK_SECONDS))
-        self._addresses = self._resolve()
-        self._keep(self._connect(deadline))
+        self._keep(self._connect(Deadline(min(self._settings.smtp_timeout, CHECK_SECONDS))))
 
     def close(self) -> None:
         """Say goodbye on all kept connections."""
@@ -103,8 +101,7 @@ class SmtpSender:
         settings = self._settings
         connection = _Connection(self._own_name, deadline, self._tls if settings.smtp_security == "tls" else None)
         try:
-            # A look-up in the DNS knows no deadline: the addresses are those that the last check found.
-            connection.addresses = self._addresses or self._resolve()
+            connection.addresses = _resolve(self._host, settings.smtp_port, deadline)
             connection.open(self._host, settings.smtp_port)
             if settings.smtp_security == "starttls":
                 connection.starttls(context=self._tls)
@@ -115,12 +112,6 @@ class SmtpSender:
             connection.close()
             raise
         return connection
-
-    def _resolve(self) -> list[Any]:
-        try:
-            return socket.getaddrinfo(self._host, self._settings.smtp_port, type=socket.SOCK_STREAM)
-        except UnicodeError as error:  # a label that is empty or too long
-            raise socket.gaierror(socket.EAI_NONAME, "not a host name") from error
 
     def _transact(self, connection: _Connection, message: Message, before_data_ends: Callable[[], None]) -> str:
         try:
@@ -296,3 +287,25 @@ class _DeadlineReader(io.RawIOBase):
 def _dot_stuffed(content: bytes) -> bytes:
     """The content as DATA carries it (RFC 5321, section 4.5.2)."""
     return re.sub(rb"(?m)^\.", b"..", content)
+
+
+def _resolve(host: str, port: int, deadline: Deadline) -> list[Any]:
+    """The host's addresses, asked for in a thread that is given up on: a look-up in the DNS knows no deadline."""
+    answers: SimpleQueue[list[Any] | OSError] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except OSError as error:
+            answers.put(error)
+        except UnicodeError:  # a label that is empty or too long
+            answers.put(socket.gaierror(socket.EAI_NONAME, "not a host name"))
+
+    threading.Thread(target=ask, name="smtp-resolver", daemon=True).start()
+    try:
+        answer = answers.get(timeout=deadline.remaining())
+    except Empty as error:
+        raise TimeoutError("the time for the hand-over is up") from error
+    if isinstance(answer, OSError):
+        raise answer
+    return answer

@@ -52,8 +52,13 @@ class Entry:
         """Note that from now on the server may have taken the message, should this process not live to hear of it."""
         self._move("cur", self._path.name.removesuffix(_IN_DOUBT) + _IN_DOUBT)
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the server may have taken the message in an earlier attempt."""
+        return self._path.name.endswith(_IN_DOUBT)
+
     def clear_doubt(self) -> None:
-        """Note that the server has refused the message."""
+        """Note that the server has not taken the message, in no attempt."""
         self._move("new", self._path.name.removesuffix(_IN_DOUBT))
 
     def remove(self) -> None:
@@ -76,12 +81,10 @@ class Entry:
 
 
 class Spool:
-    """The Maildir at MAIL_DIR (directories 0700, files 0600)."""
+    """The Maildir at MAIL_DIR, which the settings have made (directories 0700, files 0600)."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        for folder in ("", "tmp", "new", "cur"):
-            (directory / folder).mkdir(mode=0o700, exist_ok=True)
 
     def store(self, message: Message) -> Entry:
         """Write the message to disk, locked from its first moment on.

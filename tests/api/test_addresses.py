@@ -118,6 +118,21 @@ def test_a_request_without_host_is_answered_with_the_address_of_the_server(tmp_p
     assert Addresses(make_settings(tmp_path)).base_url(environ) == "http://127.0.0.1:8000"
 
 
+@pytest.mark.parametrize(
+    ("server", "url"),
+    [
+        pytest.param(("::1", "8000"), "http://[::1]:8000", id="IPv6"),
+        pytest.param(("/run/web.sock", ""), "http://localhost", id="unix socket"),
+    ],
+)
+def test_an_address_of_the_server_that_is_no_host_and_port_makes_a_valid_url(
+    tmp_path: Path, server: tuple[str, str], url: str
+) -> None:
+    environ = ENVIRON | {"SERVER_NAME": server[0], "SERVER_PORT": server[1], "HTTP_HOST": ""}
+
+    assert Addresses(make_settings(tmp_path)).base_url(environ) == url
+
+
 @pytest.mark.parametrize("host", HOSTILE_HOSTS.values(), ids=HOSTILE_HOSTS.keys())
 def test_a_hostile_host_shows_in_no_response(client: ValidatingClient, host: str) -> None:
     for path in ("/api", "/api/x"):

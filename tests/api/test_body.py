@@ -432,3 +432,14 @@ def test_a_length_that_is_no_number_is_refused(client: ValidatingClient, length:
     response = client.post(PATH, data=b"{}", content_type=JSON, environ_overrides={"CONTENT_LENGTH": length})
 
     assert json.loads(response.data)["error"]["details"] == {"reason": "http"}
+
+
+@pytest.mark.parametrize(
+    "hidden", [b'{"a":' * 600 + b"1" + b"}" * 600, b"[" * 30_000 + b"]" * 30_000], ids=["600", "30,000"]
+)
+def test_nesting_that_a_later_value_replaces_is_not_unforeseen(client: ValidatingClient, hidden: bytes) -> None:
+    body = b'{"form_type":"\\u0064emo","email":"a@example.com","x":' + hidden + b',"x":1}'
+
+    response = client.post(PATH, data=body, content_type=JSON)
+
+    assert json.loads(response.data)["error"]["details"] == {"reason": "nesting"}

@@ -10,7 +10,8 @@ from tests.factories import contact_body
 
 LISTED = "https://www.example.com"
 OTHER_LISTED = "https://shop.example.com:8443"
-CORS_ORIGINS = f"{LISTED}, {OTHER_LISTED}"
+IPV6_LISTED = "http://[::1]:3000"
+CORS_ORIGINS = f"{LISTED}, {OTHER_LISTED}, {IPV6_LISTED}"
 FOREIGN = [
     "https://evil.example",
     "http://www.example.com",
@@ -85,7 +86,7 @@ def test_a_preflight_of_any_origin_is_granted_by_default(client: ValidatingClien
     assert int(response.headers["Access-Control-Max-Age"]) > 0
 
 
-@pytest.mark.parametrize("origin", [LISTED, OTHER_LISTED])
+@pytest.mark.parametrize("origin", [LISTED, OTHER_LISTED, IPV6_LISTED])
 def test_a_preflight_of_a_listed_origin_is_granted_to_it_alone(make_client: MakeClient, origin: str) -> None:
     response = make_client(CORS_ORIGINS=CORS_ORIGINS).options("/api/v1/contact", headers=preflight(origin))
 
@@ -119,7 +120,7 @@ def test_any_origin_may_read_a_response_by_default(client: ValidatingClient, ori
     assert items(response.headers["Access-Control-Expose-Headers"]) == EXPOSED
 
 
-@pytest.mark.parametrize("origin", [LISTED, OTHER_LISTED])
+@pytest.mark.parametrize("origin", [LISTED, OTHER_LISTED, IPV6_LISTED])
 def test_a_listed_origin_may_read_a_response(make_client: MakeClient, origin: str) -> None:
     response = make_client(CORS_ORIGINS=CORS_ORIGINS).get("/api", headers={"Origin": origin})
 

@@ -76,10 +76,10 @@ def test_verbose_health_adds_details(client: ValidatingClient) -> None:
     assert datetime.fromisoformat(mail["checked_at"]).tzinfo is not None
 
 
-def test_health_is_degraded_but_200_while_mail_fails(client: ValidatingClient, mailer: RecordingMailer) -> None:
+def test_health_is_degraded_but_200_while_mail_fails(make_client: MakeClient, mailer: RecordingMailer) -> None:
     mailer.broken = True
 
-    response = client.get("/api/v1/health")
+    response = make_client().get("/api/v1/health")
 
     assert response.status_code == 200
     data = response.get_json()["data"]

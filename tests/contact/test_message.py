@@ -253,8 +253,16 @@ class TestReplyTo:
 
         assert [each.addr_spec for each in parsed["Reply-To"].addresses] == [reply_to]
 
-    @pytest.mark.parametrize("address", ["ñandú@correo.es", "用户@例子.公司", "josé@example.com"])
-    def test_there_is_none_when_the_address_has_no_ascii_form(self, address: str) -> None:
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "ñandú@correo.es",
+            "用户@例子.公司",
+            "josé@example.com",
+            "=?utf-8?q?a=0D=0ABcc=3A_victim=40example.org?=@example.com",
+        ],
+    )
+    def test_there_is_none_when_a_header_cannot_carry_the_address(self, address: str) -> None:
         content = compose(email=address).content
 
         assert header_names(content) == [name for name in header_names(USUAL) if name != "Reply-To"]

@@ -170,9 +170,10 @@ def test_one_refused_recipient_of_two_is_200_and_logged_without_the_address(
     assert response.status_code == 200
     (arrival,) = server.arrivals
     assert arrival.recipients == ["a@example.com"]
-    records = [record for record in caplog.records if record.name.startswith("app") and "550" in record.getMessage()]
-    assert [record.levelno for record in records] == [logging.WARNING]
-    assert "b@example.com" not in records[0].getMessage()
+    records = [record for record in caplog.records if record.name.startswith("app")]
+    (warning,) = [record.getMessage() for record in records if record.levelno == logging.WARNING]
+    assert "550" in warning
+    assert "b@example.com" not in warning
 
 
 @pytest.mark.parametrize("outcome", [{}, {"message": "554 5.6.0 <maria@example.com> no"}], ids=["200", "500"])
@@ -265,7 +266,9 @@ def test_what_a_visitor_typed_adds_no_header_and_no_recipient(
 ) -> None:
     client = client_of(make_client, server)
     client.post("/contact.php", json=contact_body())
-    typed = contact_body(nombre=text, empresa=text, telefono=text[:40], mensaje=f"{text}\r\n.\r\nQUIT", **{text: text})
+    changes = {"nombre": text, "empresa": text, "telefono": text[:40], "mensaje": f"{text}\r\n.\r\nQUIT", text: text}
+    # The Spanish name of this kind is plain ASCII, so that nothing but the text itself asks for an encoded subject.
+    typed = contact_body(form_type="ventas", **changes)
 
     response = client.post("/contact.php", json=typed, environ_base={"REMOTE_ADDR": "192.0.2.7"})
 
@@ -304,8 +307,7 @@ def test_a_server_that_hangs_costs_other_requests_nothing(make_client: MakeClien
 
 def test_an_undelivered_message_shows_in_the_health(make_client: MakeClient) -> None:
     with SmtpServer(replies={"RCPT": "450 4.2.0 later"}) as server:
-        client = client_of(make_client, server)
-        client.post("/contact.php", json=contact_body())
-        health = client.get("/api/v1/health?verbose=true").get_json()["data"]
+        client_of(make_client, server).post("/contact.php", json=contact_body())
+        health = client_of(make_client, server).get("/api/v1/health?verbose=true").get_json()["data"]
 
     assert health["details"]["mail"]["undelivered"] == 1

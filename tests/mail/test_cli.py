@@ -14,6 +14,7 @@ from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from app.mail.spool import Spool
 from tests.conftest import MakeApp
+from tests.factories import make_settings
 from tests.mail.conftest import MakeMailer
 from tests.mail.server import DROP, SmtpServer
 
@@ -43,8 +44,7 @@ def undelivered(mail_dir: Path) -> Callable[..., None]:
     """Puts messages into MAIL_DIR, as a failed hand-over leaves them."""
 
     def store(*messages: Message) -> None:
-        mail_dir.mkdir(exist_ok=True)
-        spool = Spool(mail_dir)
+        spool = Spool(make_settings(mail_dir).mail_dir)
         for message in messages:
             spool.store(message).release()
 
@@ -164,8 +164,7 @@ class TestResend:
         assert Spool(mail_dir).count() == 0
 
     def test_a_message_that_is_being_handed_over_is_left_alone(self, mail: MailCommand, mail_dir: Path) -> None:
-        mail_dir.mkdir()
-        entry = Spool(mail_dir).store(letter(1))
+        entry = Spool(make_settings(mail_dir).mail_dir).store(letter(1))
 
         with SmtpServer() as server:
             result = mail("resend", server=server)
@@ -181,6 +180,18 @@ class TestResend:
 
         assert result.exit_code == 1
         assert "SMTP_HOST is not set" in result.stderr
+
+    def test_a_message_in_doubt_stays_in_doubt_if_the_server_cannot_be_asked(
+        self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
+    ) -> None:
+        undelivered(letter(1))
+        with SmtpServer(replies={"message": DROP}) as server:
+            mail("resend", server=server)
+
+        result = mail("resend", server=server)
+
+        assert result.exit_code == 1
+        assert [stored.in_doubt for stored in Spool(mail_dir).stored()] == [True]
 
 
 class TestTest:

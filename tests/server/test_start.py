@@ -59,6 +59,14 @@ def test_several_workers_without_a_shared_storage_are_refused(tmp_path: Path) ->
     assert "RATE_LIMIT_STORAGE" in log_file.read_text()
 
 
+def test_limits_that_cannot_be_shared_stop_the_start(tmp_path: Path) -> None:
+    process, log_file = start(tmp_path, RATE_LIMIT_STORAGE="redis://127.0.0.1:1")
+
+    assert process.wait(60) != 0
+    assert "RATE_LIMIT_STORAGE is set" in log_file.read_text()
+    assert "Traceback" not in log_file.read_text()
+
+
 def test_the_log_can_be_read_by_machines(tmp_path: Path) -> None:
     with serving(tmp_path, LOG_FORMAT="json") as server:
         pass
