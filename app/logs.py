@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import logging.config
+from contextvars import ContextVar
 from typing import Any
 
 from app.settings import Settings
 
-_FIELDS = "%(asctime)s %(levelname)s %(name)s %(message)s"
+_FIELDS = "%(asctime)s %(levelname)s %(name)s %(request_id)s %(message)s"
+
+request_id: ContextVar[str] = ContextVar("request_id", default="-")
+"""The id of the request that the current thread serves; every line that it logs carries it."""
+
+
+class RequestIdFilter(logging.Filter):
+    """Puts the request id into a log record."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let the record through with its id."""
+        record.request_id = request_id.get()
+        return True
 
 
 def logging_config(settings: Settings) -> dict[str, Any]:
@@ -25,8 +39,13 @@ def logging_config(settings: Settings) -> dict[str, Any]:
                 "json_ensure_ascii": False,
             },
         },
+        "filters": {"request_id": {"()": RequestIdFilter}},
         "handlers": {
-            "stderr": {"class": "logging.StreamHandler", "formatter": settings.log_format},
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "formatter": settings.log_format,
+                "filters": ["request_id"],
+            },
         },
         "root": {"level": level, "handlers": ["stderr"]},
         "loggers": {

@@ -164,7 +164,9 @@ class _Environment:
         self, name: str, convert: Callable[[str], T], default: T | str, accepted: str, *, secret: bool = False
     ) -> T:
         """The converted value; a default given as text is converted too, for what a converter does besides."""
-        raw = self._environ.get(name, "").strip()
+        raw = self._environ.get(name, "")
+        if not secret or not self.is_set(name):
+            raw = raw.strip()  # but a password may well end with a space
         try:
             if raw:
                 return convert(raw)
@@ -231,7 +233,7 @@ def _date(raw: str) -> date:
 
 
 def _seconds(raw: str) -> float:
-    seconds = float(raw)
+    seconds = float(raw) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", raw) else 0
     if not 0 < seconds <= MAX_TIMEOUT:
         raise ValueError
     return seconds

@@ -50,7 +50,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
 
 
 Lines = Callable[[], list[str]]
-TEXT_LINE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} WARNING app\.test mensaje número 7"
+TEXT_LINE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} WARNING app\.test - mensaje número 7"
 
 
 class TestText:
@@ -74,7 +74,7 @@ class TestJson:
 
         (record,) = map(json.loads, lines())
         assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", record.pop("time"))
-        assert record == {"level": "WARNING", "logger": "app.test", "message": "mensaje número 7"}
+        assert record == {"level": "WARNING", "logger": "app.test", "request_id": "-", "message": "mensaje número 7"}
 
     def test_letters_beyond_ascii_stay_readable(self, configure: Configure, lines: Lines) -> None:
         configure(LOG_FORMAT="json")

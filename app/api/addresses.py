@@ -9,6 +9,9 @@ from typing import Any
 from app.ratelimit.client import client_key
 from app.settings import Settings
 
+_REQUEST_ID_LENGTH = 32
+_HEXADECIMAL = frozenset("0123456789abcdef")
+
 
 class Addresses:
     """Reads both from a WSGI environ (PEP 3333)."""
@@ -22,6 +25,11 @@ class Addresses:
         return client_key(
             environ.get("REMOTE_ADDR", ""), environ.get("HTTP_X_FORWARDED_FOR", ""), self._trusted_proxies
         )
+
+    def request_id(self, environ: dict[str, Any]) -> str:
+        """The id that a trusted proxy gave the request, in the form of nginx's $request_id; else empty."""
+        given: str = environ.get("HTTP_X_REQUEST_ID", "") if self._trusted_proxies else ""
+        return given if len(given) == _REQUEST_ID_LENGTH and _HEXADECIMAL.issuperset(given) else ""
 
     def base_url(self, environ: dict[str, Any]) -> str:
         """The address that clients reach the service under, without a slash at its end."""

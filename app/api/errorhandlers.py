@@ -27,6 +27,7 @@ def register_error_handlers(app: Flask, *, addresses: Addresses, versions: Versi
 
     @app.errorhandler(ApiError)
     def refuse(error: ApiError) -> Response:
+        g.error_code = error.code.code
         retry_after = None
         if error.code.status == HTTPStatus.TOO_MANY_REQUESTS:
             decision: Decision = g.decision

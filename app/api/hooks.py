@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import secrets
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -12,9 +15,13 @@ from app.api.addresses import Addresses
 from app.api.cors import CorsPolicy
 from app.api.framework import Fields, Response
 from app.errors import ApiError, ErrorCode
+from app.logs import request_id
+from app.ratelimit.client import truncated
 from app.ratelimit.headers import rate_limit_fields
 from app.ratelimit.window import Decision, Limiter
 from app.versions import API_ROOT, CURRENT, Status, Versions
+
+logger = logging.getLogger(__name__)
 
 API_PREFIX = API_ROOT + "/"
 METHOD_ORDER = ("GET", "HEAD", "POST", "OPTIONS")
@@ -73,6 +80,8 @@ class Hooks:
         Raises ApiError when the request goes no further.
         """
         environ = request.environ
+        g.started = time.perf_counter()
+        request_id.set(self._addresses.request_id(environ) or secrets.token_hex(16))
         g.client = client = self._addresses.client(environ)
         g.decision = None
         if REFUSED_BY_SERVER in environ:
@@ -112,7 +121,21 @@ class Hooks:
         if version and version.lifecycle and version.status() is not Status.CURRENT:
             fields += version.lifecycle.headers
         response.common_fields = fields
+        self._log(response.status_code)
         return response
+
+    def _log(self, status: int) -> None:
+        """One line per request; a path that is not ours is not shown, for it can hold anything."""
+        rule = request.url_rule
+        line = {
+            "method": request.method if request.method in METHOD_ORDER else "-",
+            "route": rule.rule if rule else "-",
+            "status": status,
+            "code": g.get("error_code", "-"),
+            "duration_ms": round((time.perf_counter() - g.started) * 1000, 1),
+            "client": truncated(g.client),
+        }
+        logger.info("%(method)s %(route)s %(status)d %(code)s %(duration_ms).1f ms %(client)s", line, extra=line)
 
     def _decision(self, path: str, status: int) -> Decision:
         """What the response states: the decision that refused the request, else the state of the path's policy."""

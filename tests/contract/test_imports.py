@@ -11,7 +11,7 @@ APP = Path(__file__).parents[2] / "app"
 
 COMMON = {"app.errors", "app.settings", "app.versions"}
 MAY_IMPORT = {
-    "app.api": {"app.api", "app.contact", "app.mail", "app.ratelimit", "app.envelope", *COMMON},
+    "app.api": {"app.api", "app.contact", "app.mail", "app.ratelimit", "app.envelope", "app.logs", *COMMON},
     "app.contact": {"app.contact", "app.mail", *COMMON},
     "app.mail": {"app.mail", *COMMON},
     "app.ratelimit": {"app.ratelimit", *COMMON},
