@@ -122,6 +122,7 @@ class Hooks:
             fields += version.lifecycle.headers
         response.common_fields = fields
         self._log(response.status_code)
+        request_id.set("-")
         return response
 
     def _log(self, status: int) -> None:
