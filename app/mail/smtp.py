@@ -108,6 +108,9 @@ class SmtpSender:
                 connection.ehlo_or_helo_if_needed()
             if settings.smtp_username and settings.smtp_password:
                 connection.login(settings.smtp_username, settings.smtp_password)
+        except ValueError as error:  # smtplib's own, when it cannot read what the server says
+            connection.close()
+            raise smtplib.SMTPException("the server does not speak SMTP") from error
         except BaseException:
             connection.close()
             raise
@@ -157,10 +160,13 @@ class SmtpSender:
                 if not self._idle:
                     return None
                 kept_at, connection = self._idle.pop()
-            if time.monotonic() - kept_at < IDLE_SECONDS and not connection.is_readable():
+            if connection.is_readable():
+                connection.close()
+            elif time.monotonic() - kept_at >= IDLE_SECONDS:
+                connection.leave()
+            else:
                 connection.deadline = deadline
                 return connection
-            connection.close()
 
     def _keep(self, connection: _Connection) -> None:
         """Put the connection on top of the idle ones, and let go of those that nobody has needed."""
