@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import io
 import logging
 import re
@@ -108,7 +109,7 @@ class SmtpSender:
                 connection.ehlo_or_helo_if_needed()
             if settings.smtp_username and settings.smtp_password:
                 connection.login(settings.smtp_username, settings.smtp_password)
-        except ValueError as error:  # smtplib's own, when it cannot read what the server says
+        except (binascii.Error, UnicodeError) as error:  # smtplib's own, when it cannot read what the server says
             connection.close()
             raise smtplib.SMTPException("the server does not speak SMTP") from error
         except BaseException:

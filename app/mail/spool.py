@@ -14,7 +14,9 @@ from pathlib import Path
 
 from app.mail.message import KIND_HEADER, Message
 
-_IN_DOUBT = ":2,F"
+_FLAGS = ":2,"
+"""What separates a Maildir name from its flags, to which a mail reader may add others."""
+_IN_DOUBT = "F"
 """Maildir's flag for what deserves attention: the server may have taken this message."""
 
 logger = logging.getLogger(__name__)
@@ -50,16 +52,16 @@ class Entry:
 
     def mark_in_doubt(self) -> None:
         """Note that from now on the server may have taken the message, should this process not live to hear of it."""
-        self._move("cur", self._path.name.removesuffix(_IN_DOUBT) + _IN_DOUBT)
+        self._move("cur", _unique_name(self._path) + _FLAGS + _IN_DOUBT)
 
     @property
     def in_doubt(self) -> bool:
         """Whether the server may have taken the message in an earlier attempt."""
-        return self._path.name.endswith(_IN_DOUBT)
+        return _is_in_doubt(self._path)
 
     def clear_doubt(self) -> None:
         """Note that the server has not taken the message, in no attempt."""
-        self._move("new", self._path.name.removesuffix(_IN_DOUBT))
+        self._move("new", _unique_name(self._path))
 
     def remove(self) -> None:
         """Delete the message: it has been delivered."""
@@ -135,6 +137,14 @@ class Spool:
             yield from (self._directory / folder).iterdir()
 
 
+def _unique_name(path: Path) -> str:
+    return path.name.partition(_FLAGS)[0]
+
+
+def _is_in_doubt(path: Path) -> bool:
+    return _IN_DOUBT in path.name.partition(_FLAGS)[2]
+
+
 def _lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -156,5 +166,5 @@ def _describe(path: Path) -> Stored | None:
         form_type=headers.get(KIND_HEADER, "-"),
         size=status.st_size,
         age=max(0.0, time.time() - status.st_mtime),
-        in_doubt=path.name.endswith(_IN_DOUBT),
+        in_doubt=_is_in_doubt(path),
     )

@@ -13,7 +13,6 @@ from socket import (
     SHUT_RD,
     SHUT_WR,
     SO_LINGER,
-    SO_RCVBUF,
     SOL_SOCKET,
     TCP_NODELAY,
     create_connection,
@@ -28,12 +27,8 @@ import trustme
 from tests.mail.server import HOST, Security, authority
 
 SECONDS_PER_BYTE = 0.1
-SECONDS_PER_SIP = 0.1
 LONG_REPLY = b"250 " + b"x" * 400 + b"\r\n"
 """It takes 40 seconds at that pace, which no test's deadline allows."""
-SIP_BYTES = 8_192
-BUFFER_BYTES = 2 * SIP_BYTES
-"""What the system may take in on behalf of a server that does not read."""
 
 
 class Act(Enum):
@@ -44,7 +39,6 @@ class Act(Enum):
     DROP = "ends the connection with a FIN"
     RESET = "ends the connection with an RST"
     DRIBBLE = "sends a long reply, or its part of the TLS handshake, byte by byte"
-    SIP = "takes little of the content at a time"
 
 
 Script = Mapping[str, str | Act]
@@ -107,7 +101,6 @@ class ScriptedServer:
         self.released.clear()
         self._stopping = False
         self._listener = create_server((HOST, self.port))
-        self._listener.setsockopt(SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES)
         self.port = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._accept, name="scripted-server")
         self._thread.start()
@@ -249,9 +242,6 @@ class Connection:
             act = usual if act is Act.HOLD else Act.DROP
         if act is Act.DRIBBLE:
             self._dribble(LONG_REPLY)
-        if act is Act.SIP:
-            while self._socket.recv(SIP_BYTES):
-                self._pause(SECONDS_PER_SIP)
         if isinstance(act, Act):
             self._reset = act is Act.RESET
             raise _Gone

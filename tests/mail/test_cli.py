@@ -94,6 +94,15 @@ class TestList:
 
         assert "<1@example.com>" in mail("list").stdout
 
+    def test_it_marks_it_also_after_a_mail_reader_has_shown_it(
+        self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
+    ) -> None:
+        undelivered(letter(1))
+        (path,) = (mail_dir / "new").iterdir()
+        path.rename(mail_dir / "cur" / f"{path.name}:2,FS")
+
+        assert "in doubt" in mail("list").stdout
+
 
 class TestResend:
     def test_all_messages_are_handed_over_under_their_message_ids(
