@@ -3,9 +3,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+NODE := node_modules/.bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format check lock clean
+.PHONY: help run test lint lint-api format check fuzz lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,13 +24,19 @@ lint: $(VENV)/.dev ## Run the linters and the type checker
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+lint-api: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters of the published document (needs Node.js)
 	$(BIN)/openapi-spec-validator static/openapi.json
+	$(NODE)/spectral lint --fail-severity=hint static/openapi.json
+	REDOCLY_SUPPRESS_UPDATE_NOTICE=true $(NODE)/redocly lint static/openapi.json
+	$(NODE)/openapi-typescript static/openapi.json --output node_modules/.cache/openapi.ts
+	$(NODE)/tsc --strict --noEmit --skipLibCheck --target es2022 --module esnext --moduleResolution bundler tests/contract/client.ts
 
 format: $(VENV)/.dev ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-check: lint test ## All that CI runs
+check: lint lint-api test ## All that CI runs
 
 lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 	$(BIN)/uv pip compile $(LOCK_FLAGS) setup.cfg -o requirements.txt
@@ -38,7 +45,11 @@ lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --upgrade --custom-compile-command "make lock"
 
 clean: ## Remove what make has made, but never the mail
-	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) node_modules .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+node_modules/.package-lock.json: package-lock.json
+	npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/it")'
