@@ -31,7 +31,7 @@ def register_error_handlers(app: Flask, *, addresses: Addresses, versions: Versi
         retry_after = None
         if error.code.status == HTTPStatus.TOO_MANY_REQUESTS:
             decision: Decision = g.decision
-            retry_after = min(max(error.retry_after or 1, decision.reset_after_seconds), MAX_RETRY_AFTER)
+            retry_after = min(max(error.retry_after or 1, decision.reset_after_seconds, g.wait), MAX_RETRY_AFTER)
         docs = addresses.base_url(request.environ) + DOCUMENT_PATH
         body = envelope.failure(error, retry_after=retry_after, docs=docs)
         response = Response(body, error.code.status)

@@ -84,6 +84,7 @@ class Hooks:
         request_id.set(self._addresses.request_id(environ) or secrets.token_hex(16))
         g.client = client = self._addresses.client(environ)
         g.decision = None
+        g.wait = 0
         if REFUSED_BY_SERVER in environ:
             raise environ[REFUSED_BY_SERVER]
         path = environ["PATH_INFO"]
@@ -94,12 +95,22 @@ class Hooks:
                 return self._answer_options(allow(request.url_rule.methods or ()))
         elif path.startswith(API_PREFIX) or path == API_ROOT:
             g.decision = decision = self._limits.api.hit(client)
+            if not decision.remaining:
+                g.wait = self._wait(decision, path)
             if not decision.allowed:
                 raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED)
         version = self._versions.ending_at(path)
         if version and version.status() is Status.SUNSET:
             raise ApiError(ErrorCode.API_VERSION_SUNSET)
         return None
+
+    def _wait(self, decision: Decision, path: str) -> int:
+        """Seconds until both quotas of a contact request let it through again, the /api quota being spent."""
+        wait = decision.reset_after_seconds
+        if not decision.allowed and path in self._contact_paths and request.method == "POST":
+            contact = self._limits.contact.peek(g.client)
+            wait = wait if contact.allowed else max(wait, contact.reset_after_seconds)
+        return wait
 
     def _answer_options(self, methods: str) -> Response:
         environ = request.environ
