@@ -128,11 +128,11 @@ class SmtpServer:
             sock=listener,
             ssl=self._tls if self.security == "tls" else None,
         )
-        async with server:
-            await self._stop.wait()
-            # asyncio loses a connection that it has accepted but not yet begun when the server closes.
-            self._loop.remove_reader(listener)
-            await asyncio.sleep(0)
+        await self._stop.wait()
+        # asyncio loses a connection that it has accepted but not yet begun when the server closes.
+        self._loop.remove_reader(listener)
+        await asyncio.sleep(0)
+        server.close()  # without waiting: from Python 3.12 on that is for the connections which are ended below
         while (tasks := asyncio.all_tasks() - {asyncio.current_task()}) or self.connected:
             await self._disconnect(b"")
             await asyncio.wait([*tasks, asyncio.create_task(asyncio.sleep(0))], timeout=0.01)

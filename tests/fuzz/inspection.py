@@ -1,0 +1,106 @@
+"""What every answer and every message must be, whatever was sent: read by parsers that follow the RFCs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from email.message import Message
+from email.parser import BytesParser
+from email.policy import compat32, default
+from email.utils import format_datetime, parsedate_to_datetime
+from typing import Any, NamedTuple, cast
+
+import http_sf
+from requests.utils import parse_header_links
+from werkzeug.http import parse_list_header, parse_set_header
+
+API = (60, 60)
+CONTACT = (1, 30)
+
+MAIL = {"SALES_EMAIL": "sales@example.com", "MAIL_FROM": "web@example.com"}
+"""Settings under which a message is inspected."""
+
+MESSAGE_FIELDS = ("From", "To", "Reply-To", "Subject", "Date", "Message-ID", "X-Form-Type", "MIME-Version")
+PART_FIELDS = ["Content-Type", "Content-Transfer-Encoding"]
+
+
+class State(NamedTuple):
+    """What the fields of a response say of the quota and of the version's end."""
+
+    policy: tuple[int, int]
+    remaining: int
+    reset_after: int
+    reset_at: int
+    retry_after: int | None
+    allow: frozenset[str]
+    sunset: float | None
+    successor: str | None
+
+
+def read_state(status: int, headers: Iterable[tuple[str, str]]) -> State:
+    fields: dict[str, str] = {}
+    for name, value in headers:
+        assert name.lower() not in fields, f"{name} occurs twice"
+        fields[name.lower()] = value
+    policy = _quota(fields["ratelimit-policy"], "q", "w")
+    remaining, reset_after = _quota(fields["ratelimit"], "r", "t")
+    reset_at = _integer(fields["x-ratelimit-reset"])
+    retry_after = _integer(fields["retry-after"]) if "retry-after" in fields else None
+    allow = parse_set_header(fields["allow"]).as_set(preserve_casing=True) if "allow" in fields else set()
+
+    assert policy in {API, CONTACT}
+    assert 0 <= remaining <= policy[0]
+    assert 1 <= reset_after <= policy[1]
+    assert _integer(fields["x-ratelimit-limit"]) == policy[0]
+    assert _integer(fields["x-ratelimit-remaining"]) == remaining
+    assert (retry_after is not None) == (status == 429)
+    assert retry_after is None or reset_after <= retry_after <= 3600
+    assert bool(allow) == (status in {204, 405})
+    assert parse_list_header(fields["vary"]) == ["Accept", "Accept-Encoding", "Origin"]
+    sunset, successor = _end(fields)
+    return State(policy, remaining, reset_after, reset_at, retry_after, frozenset(allow), sunset, successor)
+
+
+def _quota(value: str, *names: str) -> tuple[int, ...]:
+    """The parameters of the one member of an RFC 9651 list."""
+    [(member, parameters)] = cast("Any", http_sf.parse(value.encode(), tltype="list"))
+    assert (member, tuple(parameters)) == ("default", names)
+    assert all(type(number) is int for number in parameters.values())
+    return tuple(parameters.values())
+
+
+def _integer(value: str) -> int:
+    number, parameters = cast("Any", http_sf.parse(value.encode(), tltype="item"))
+    assert type(number) is int
+    assert not parameters
+    return number
+
+
+def _end(fields: dict[str, str]) -> tuple[float | None, str | None]:
+    if "sunset" not in fields:
+        assert "deprecation" not in fields
+        assert "link" not in fields
+        return None, None
+    assert fields["deprecation"] == "true"
+    sunset = parsedate_to_datetime(fields["sunset"])
+    assert format_datetime(sunset, usegmt=True) == fields["sunset"]
+    [link] = parse_header_links(fields["link"])
+    assert link["rel"] == "successor-version"
+    return sunset.timestamp(), link["url"]
+
+
+def inspect_message(content: bytes) -> None:
+    """Hold a message, with CRLF line ends, to the fields that it has when nobody is hostile."""
+    lines = content.split(b"\r\n")
+    assert not any(b"\r" in line or b"\n" in line or len(line) > 998 for line in lines)
+    for policy in (compat32, default):
+        message = cast("Message", BytesParser(policy=policy).parsebytes(content))
+        fields = {name: str(value) for name, value in message.items()}
+        assert message.keys() == [*(name for name in MESSAGE_FIELDS if name in fields), "Content-Type"]
+        assert (fields["To"], fields["From"]) == (MAIL["SALES_EMAIL"], MAIL["MAIL_FROM"])
+        assert {"Subject", "Date", "Message-ID", "X-Form-Type"} <= fields.keys()
+        parts = cast("list[Message]", message.get_payload())
+        assert [part.get_content_type() for part in parts] == ["text/plain", "text/html"]
+        assert [part.keys() for part in parts] == [PART_FIELDS, PART_FIELDS]
+        assert not any(part.defects for part in [message, *parts])
+        if policy is default:
+            assert not any("\r" in value or "\n" in value for value in fields.values())

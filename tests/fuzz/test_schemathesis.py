@@ -1,0 +1,49 @@
+"""The document and the running service, held to each other by schemathesis."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.cases import BOUNDED, LONGER_CASES
+from tests.fuzz.inspection import MAIL, inspect_message
+from tests.server.gunicorn import ROOT, serving
+
+CONFIG = Path(__file__).with_name("schemathesis.toml")
+PHASES = {"examples": "success", "coverage": "success", "fuzzing": "success", "stateful": "skip"}
+"""The document has no links to follow: no answer names a resource that another request could be about."""
+
+
+def test_every_operation_keeps_to_its_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(tmp_path, TRUSTED_PROXIES="1", **MAIL) as server:
+        run = subprocess.run(
+            [
+                *(sys.executable, "-m", "schemathesis.cli", "--config-file", CONFIG),
+                *("run", f"http://127.0.0.1:{server.port}/openapi.json", "--checks", "all"),
+                *("--max-examples", str(LONGER_CASES), "--report-json-path", "report.json"),
+                *(("--generation-deterministic",) if BOUNDED else ()),
+            ],
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    report = json.loads((tmp_path / "report.json").read_bytes())
+    with capsys.disabled():
+        print(f"schemathesis {report['schemathesis_version']}: {report['test_cases']['generated']} cases")  # noqa: T201
+    assert {name: phase["status"] for name, phase in report["phases"].items()} == PHASES
+    assert report["operations"]["tested"] == report["operations"]["total"] == 18
+    assert report["test_cases"]["generated"] >= 500
+    assert "unforeseen" not in server.log
+    messages = list((tmp_path / "mail" / "new").iterdir())
+    assert messages
+    for message in messages:
+        inspect_message(message.read_bytes().replace(b"\n", b"\r\n"))
