@@ -6,6 +6,7 @@ from app.logs import logging_config
 from app.settings import Settings
 
 settings = Settings.from_env(os.environ)
+settings.refuse_shared_limits()
 
 bind = settings.bind
 workers = settings.workers

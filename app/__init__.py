@@ -20,7 +20,7 @@ from app.mail.cli import create_mail_commands
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer, create_mailer
 from app.ratelimit.window import Policy, SlidingWindow
-from app.settings import Settings, SettingsError
+from app.settings import Settings
 from app.versions import CURRENT, Versions
 
 API_POLICY = Policy(quota=60, window_seconds=60)
@@ -36,8 +36,7 @@ def create_app(
     """
     settings = settings or Settings.from_env(os.environ)
     ensure_logging(settings)
-    if settings.rate_limit_storage:
-        raise SettingsError(["RATE_LIMIT_STORAGE is set: this version shares no limits; leave it and WORKERS unset"])
+    settings.refuse_shared_limits()
     mailer = mailer or create_mailer(settings)
     limits = limits or Limits(SlidingWindow(API_POLICY), SlidingWindow(CONTACT_POLICY))
     addresses = Addresses(settings)

@@ -28,7 +28,7 @@ class ErrorCode(Enum):
     )
     BAD_CAPTCHA = (
         400,
-        "El código de verificación no coincide.",
+        "El código de verificación no es correcto.",
         "Escriba los cinco caracteres de la imagen o solicite una imagen nueva.",
     )
     INVALID_FORM_TYPE = (
@@ -38,7 +38,7 @@ class ErrorCode(Enum):
     )
     INVALID_EMAIL = (
         400,
-        "La dirección de correo electrónico no es válida.",
+        "La dirección de correo electrónico falta o no es válida.",
         "Revise el campo email; por ejemplo: nombre@example.com.",
     )
     RATE_LIMIT = (
@@ -64,7 +64,7 @@ class ErrorCode(Enum):
     API_VERSION_SUNSET = (
         410,
         "Esta versión de la API se ha retirado.",
-        "Utilice la versión sucesora que indica la cabecera Link; GET /api/versioning describe el calendario.",
+        "Utilice la versión sucesora que indica la cabecera Link; GET /api/versioning?version=v1 indica las fechas.",
     )
     TOO_FAST = (
         429,

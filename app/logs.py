@@ -35,6 +35,7 @@ def logging_config(settings: Settings) -> dict[str, Any]:
             "json": {
                 "()": "pythonjsonlogger.json.JsonFormatter",
                 "fmt": _FIELDS,
+                "datefmt": "%Y-%m-%dT%H:%M:%S%z",
                 "rename_fields": {"asctime": "time", "levelname": "level", "name": "logger"},
                 "json_ensure_ascii": False,
             },

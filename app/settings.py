@@ -123,6 +123,13 @@ class Settings:
             raise SettingsError(env.faults)
         return settings
 
+    def refuse_shared_limits(self) -> None:
+        """Raise SettingsError when RATE_LIMIT_STORAGE is set: this version shares no limits."""
+        if self.rate_limit_storage:
+            raise SettingsError(
+                ["RATE_LIMIT_STORAGE is set: this version shares no limits; leave it and WORKERS unset"]
+            )
+
     def _contradictions(self, env: _Environment) -> list[str]:
         """Faults that only two variables together show."""
         faults = []
@@ -144,8 +151,8 @@ class Settings:
         if self.workers > 1 and not env.is_set("RATE_LIMIT_STORAGE"):
             faults.append(
                 f"WORKERS='{self.workers}': expected 1 without RATE_LIMIT_STORAGE, for every worker would grant each"
-                " client the whole quota; set RATE_LIMIT_STORAGE, or run several services of one worker each behind"
-                " nginx's hash of the client's address"
+                " client the whole quota; run several services of one worker each behind nginx's hash of the client's"
+                " address"
             )
         return faults
 

@@ -20,7 +20,7 @@ KINDS = {
     "demo": "Solicitud de demostración",
     "ventas": "Mensaje para el equipo de ventas",
     "onboarding": "Alta de comercio",
-    "distribuidor": "Solicitud del programa de distribuidores",
+    "distribuidor": "Candidatura al programa de distribuidores",
 }
 """The Spanish name of each form kind."""
 

@@ -48,16 +48,18 @@ def create_mail_commands(settings: Settings) -> AppGroup:
         sender = _sender(settings)
         spool = Spool(settings.mail_dir)
         messages = spool.stored()
-        unknown = set(message_ids) - {stored.message_id for stored in messages}
+        named = {f"<{message_id.strip('<>')}>" for message_id in message_ids}  # a shell makes <> hard to type
+        unknown = named - {stored.message_id for stored in messages}
         for message_id in sorted(unknown):
             click.echo(f"{message_id} is not in MAIL_DIR", err=True)
-        chosen = [stored for stored in messages if not message_ids or stored.message_id in message_ids]
+        chosen = [stored for stored in messages if not named or stored.message_id in named]
         failures = len(unknown)
         for number, stored in enumerate(chosen, 1):
             outcome, failed = _resend(spool, sender, stored, settings.smtp_timeout)
             click.echo(f"{number}/{len(chosen)} {stored.message_id} {outcome}")
             failures += failed
         sender.close()
+        click.echo(f"{len(chosen)} handled, {spool.count()} undelivered", err=True)
         if failures:
             raise click.exceptions.Exit(1)
 

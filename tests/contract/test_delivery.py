@@ -25,7 +25,7 @@ KINDS = {
     "demo": "Solicitud de demostración",
     "ventas": "Mensaje para el equipo de ventas",
     "onboarding": "Alta de comercio",
-    "distribuidor": "Solicitud del programa de distribuidores",
+    "distribuidor": "Candidatura al programa de distribuidores",
 }
 ENCODINGS = ["json", "data"]
 """The names of the test client's arguments for the two content types."""
