@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flask import g, request
+from flask import request
 
 from app import envelope
 from app.api.body import read_fields
 from app.api.framework import Response
+from app.api.visit import visit_of
 from app.contact.service import ContactService
 from app.errors import ApiError, ErrorCode
 from app.ratelimit.window import Limiter
@@ -22,10 +23,12 @@ def create_contact_view(service: ContactService, limiter: Limiter) -> Callable[[
     """The view function; every POST counts against the quota, whatever becomes of it."""
 
     def submit_contact() -> Response:
-        g.decision = decision = limiter.hit(g.client)
+        environ = request.environ
+        visit = visit_of(environ)
+        visit.decision = decision = limiter.hit(visit.client)
         if not decision.allowed:
             raise ApiError(ErrorCode.RATE_LIMIT)
-        service.submit(read_fields(request.environ))
+        service.submit(read_fields(environ))
         return Response(_ACCEPTED_BODY)
 
     return submit_contact

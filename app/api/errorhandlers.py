@@ -6,15 +6,15 @@ import logging
 import traceback
 from http import HTTPStatus
 
-from flask import Flask, g, request
+from flask import Flask, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from app import envelope
 from app.api.addresses import Addresses
 from app.api.framework import Response
 from app.api.hooks import API_PREFIX, DOCUMENT_PATH, allow
+from app.api.visit import visit_of
 from app.errors import ApiError, ErrorCode
-from app.ratelimit.window import Decision
 from app.versions import Versions
 
 MAX_RETRY_AFTER = 3600
@@ -27,11 +27,12 @@ def register_error_handlers(app: Flask, *, addresses: Addresses, versions: Versi
 
     @app.errorhandler(ApiError)
     def refuse(error: ApiError) -> Response:
-        g.error_code = error.code.code
+        visit = visit_of(request.environ)
+        visit.error_code = error.code.code
         retry_after = None
-        if error.code.status == HTTPStatus.TOO_MANY_REQUESTS:
-            decision: Decision = g.decision
-            retry_after = min(max(error.retry_after or 1, decision.reset_after_seconds, g.wait), MAX_RETRY_AFTER)
+        decision = visit.decision
+        if error.code.status == HTTPStatus.TOO_MANY_REQUESTS and decision is not None:
+            retry_after = min(max(error.retry_after or 1, decision.reset_after_seconds, visit.wait), MAX_RETRY_AFTER)
         docs = addresses.base_url(request.environ) + DOCUMENT_PATH
         body = envelope.failure(error, retry_after=retry_after, docs=docs)
         response = Response(body, error.code.status)

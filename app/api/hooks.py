@@ -8,12 +8,14 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 
-from flask import Flask, g, request
+from flask import Flask, request
 
 from app.api.addresses import Addresses
 from app.api.cors import CorsPolicy
 from app.api.framework import Fields, Response
+from app.api.visit import Visit, visit_of
 from app.errors import ApiError, ErrorCode
 from app.logs import request_id
 from app.ratelimit.client import truncated
@@ -80,23 +82,21 @@ class Hooks:
         Raises ApiError when the request goes no further.
         """
         environ = request.environ
-        g.started = time.perf_counter()
         request_id.set(self._addresses.request_id(environ) or secrets.token_hex(16))
-        g.client = client = self._addresses.client(environ)
-        g.decision = None
-        g.wait = 0
+        visit = Visit(self._addresses.client(environ), time.perf_counter())
+        visit.begin(environ)
         if REFUSED_BY_SERVER in environ:
             raise environ[REFUSED_BY_SERVER]
         path = environ["PATH_INFO"]
         if path.startswith("//"):
             raise ApiError(ErrorCode.NOT_FOUND)  # werkzeug's router would fold the slashes and find the view
-        if request.method == "OPTIONS":
+        if environ["REQUEST_METHOD"] == "OPTIONS":
             if request.url_rule is not None:
                 return self._answer_options(allow(request.url_rule.methods or ()))
         elif path.startswith(API_PREFIX) or path == API_ROOT:
-            g.decision = decision = self._limits.api.hit(client)
+            visit.decision = decision = self._limits.api.hit(visit.client)
             if not decision.remaining:
-                g.wait = self._wait(decision, path)
+                visit.wait = self._wait(visit, decision, environ)
             if not decision.allowed:
                 raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED)
         version = self._versions.ending_at(path)
@@ -104,11 +104,12 @@ class Hooks:
             raise ApiError(ErrorCode.API_VERSION_SUNSET)
         return None
 
-    def _wait(self, decision: Decision, path: str) -> int:
+    def _wait(self, visit: Visit, decision: Decision, environ: dict[str, Any]) -> int:
         """Seconds until both quotas of a contact request let it through again, the /api quota being spent."""
         wait = decision.reset_after_seconds
-        if not decision.allowed and path in self._contact_paths and request.method == "POST":
-            contact = self._limits.contact.peek(g.client)
+        contact_post = environ["REQUEST_METHOD"] == "POST" and environ["PATH_INFO"] in self._contact_paths
+        if contact_post and not decision.allowed:
+            contact = self._limits.contact.peek(visit.client)
             wait = wait if contact.allowed else max(wait, contact.reset_after_seconds)
         return wait
 
@@ -125,35 +126,37 @@ class Hooks:
         """Add the fields that every response carries: version, limits, CORS and, near its end, the version's."""
         environ = request.environ
         path = environ["PATH_INFO"]
-        fields = _FIELDS_OF_EVERY_RESPONSE + rate_limit_fields(self._decision(path, response.status_code))
+        visit = visit_of(environ)
+        fields = _FIELDS_OF_EVERY_RESPONSE + rate_limit_fields(self._decision(visit, path, response.status_code))
         cors = self._cors.fields_of_any
         fields += self._cors.fields(environ.get("HTTP_ORIGIN", "").lower()) if cors is None else cors
         version = self._versions.ending_at(path)
         if version and version.lifecycle and version.status() is not Status.CURRENT:
             fields += version.lifecycle.headers
         response.common_fields = fields
-        self._log(response.status_code)
+        if logger.isEnabledFor(logging.INFO):
+            self._log(visit, environ["REQUEST_METHOD"], response.status_code)
         request_id.set("-")
         return response
 
-    def _log(self, status: int) -> None:
+    def _log(self, visit: Visit, method: str, status: int) -> None:
         """One line per request; a path that is not ours is not shown, for it can hold anything."""
         rule = request.url_rule
         line = {
-            "method": request.method if request.method in METHOD_ORDER else "-",
+            "method": method if method in METHOD_ORDER else "-",
             "route": rule.rule if rule else "-",
             "status": status,
-            "code": g.get("error_code", "-"),
-            "duration_ms": round((time.perf_counter() - g.started) * 1000, 1),
-            "client": truncated(g.client),
+            "code": visit.error_code,
+            "duration_ms": round((time.perf_counter() - visit.started) * 1000, 1),
+            "client": truncated(visit.client),
         }
         logger.info("%(method)s %(route)s %(status)d %(code)s %(duration_ms).1f ms %(client)s", line, extra=line)
 
-    def _decision(self, path: str, status: int) -> Decision:
+    def _decision(self, visit: Visit, path: str, status: int) -> Decision:
         """What the response states: the decision that refused the request, else the state of the path's policy."""
-        decision: Decision | None = g.decision
+        decision = visit.decision
         on_contact_path = path in self._contact_paths
         # A contact request may have waited for the mail server, and its state is that of now.
         if decision is None or (on_contact_path and status != HTTPStatus.TOO_MANY_REQUESTS):
-            return (self._limits.contact if on_contact_path else self._limits.api).peek(g.client)
+            return (self._limits.contact if on_contact_path else self._limits.api).peek(visit.client)
         return decision
