@@ -149,31 +149,34 @@ def test_the_answer_is_200_only_once_the_server_has_taken_the_message(make_clien
 
 
 def test_all_recipients_get_the_message(make_client: MakeClient, server: SmtpServer) -> None:
-    client = client_of(make_client, server, SALES_EMAIL="a@example.com,b@example.com")
+    client = client_of(make_client, server, SALES_EMAIL="primera@example.com,segunda@example.com")
 
     response = client.post("/contact.php", json=contact_body())
 
     assert response.status_code == 200
     (arrival,) = server.arrivals
-    assert arrival.recipients == ["a@example.com", "b@example.com"]
-    assert [address.addr_spec for address in parse(arrival)["To"].addresses] == ["a@example.com", "b@example.com"]
+    assert arrival.recipients == ["primera@example.com", "segunda@example.com"]
+    assert [address.addr_spec for address in parse(arrival)["To"].addresses] == [
+        "primera@example.com",
+        "segunda@example.com",
+    ]
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_one_refused_recipient_of_two_is_200_and_logged_without_the_address(
     make_client: MakeClient, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
-    with SmtpServer(replies={"b@example.com": "550 5.1.1 <b@example.com> is unknown"}) as server:
-        client = client_of(make_client, server, SALES_EMAIL="a@example.com,b@example.com")
+    with SmtpServer(replies={"segunda@example.com": "550 5.1.1 <segunda@example.com> is unknown"}) as server:
+        client = client_of(make_client, server, SALES_EMAIL="primera@example.com,segunda@example.com")
         response = client.post(path, json=contact_body())
 
     assert response.status_code == 200
     (arrival,) = server.arrivals
-    assert arrival.recipients == ["a@example.com"]
+    assert arrival.recipients == ["primera@example.com"]
     records = [record for record in caplog.records if record.name.startswith("app")]
     (warning,) = [record.getMessage() for record in records if record.levelno == logging.WARNING]
     assert "550" in warning
-    assert "b@example.com" not in warning
+    assert "segunda@example.com" not in warning
 
 
 @pytest.mark.parametrize("outcome", [{}, {"message": "554 5.6.0 <maria@example.com> no"}], ids=["200", "500"])

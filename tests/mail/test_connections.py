@@ -290,7 +290,7 @@ def test_a_connection_lost_in_the_middle_of_the_content_is_a_failed_delivery(
 
 def test_with_pipelining_a_warm_connection_needs_two_round_trips(make_mailer: MakeMailer) -> None:
     with ScriptedServer(pipelining=True) as server:
-        mailer = make_mailer(**server.environ | {"SALES_EMAIL": "a@example.com,b@example.com"})
+        mailer = make_mailer(**server.environ | {"SALES_EMAIL": "primera@example.com,segunda@example.com"})
         deliver(mailer, 1)
         (connection,) = server.connections
         round_trips, segments = connection.round_trips, len(connection.segments)
@@ -298,20 +298,20 @@ def test_with_pipelining_a_warm_connection_needs_two_round_trips(make_mailer: Ma
 
     assert connection.round_trips - round_trips == 2
     assert connection.segments[segments:] == [
-        b"MAIL FROM:<web@example.com>\r\nRCPT TO:<a@example.com>\r\nRCPT TO:<b@example.com>\r\nDATA\r\n",
+        b"MAIL FROM:<web@example.com>\r\nRCPT TO:<primera@example.com>\r\nRCPT TO:<segunda@example.com>\r\nDATA\r\n",
         content + b".\r\n",
     ]
 
 
 def test_without_pipelining_commands_are_sent_one_by_one(make_mailer: MakeMailer) -> None:
     with ScriptedServer() as server:
-        mailer = make_mailer(**server.environ | {"SALES_EMAIL": "a@example.com,b@example.com"})
+        mailer = make_mailer(**server.environ | {"SALES_EMAIL": "primera@example.com,segunda@example.com"})
         content = deliver(mailer)
 
     assert server.connections[0].segments[1:] == [
         b"MAIL FROM:<web@example.com>\r\n",
-        b"RCPT TO:<a@example.com>\r\n",
-        b"RCPT TO:<b@example.com>\r\n",
+        b"RCPT TO:<primera@example.com>\r\n",
+        b"RCPT TO:<segunda@example.com>\r\n",
         b"DATA\r\n",
         content + b".\r\n",
     ]
@@ -332,7 +332,7 @@ def test_with_pipelining_nothing_of_a_message_is_sent_when_all_recipients_are_re
     make_mailer: MakeMailer,
 ) -> None:
     with ScriptedServer({"RCPT": "550 5.1.1 unknown", "DATA": "354 go ahead"}, pipelining=True) as server:
-        mailer = make_mailer(**server.environ | {"SALES_EMAIL": "a@example.com,b@example.com"})
+        mailer = make_mailer(**server.environ | {"SALES_EMAIL": "primera@example.com,segunda@example.com"})
         with pytest.raises(DeliveryError):
             deliver(mailer, 1)
         server.script = {}

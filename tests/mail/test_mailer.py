@@ -66,8 +66,8 @@ def test_a_delivered_message_is_not_kept(make_mailer: MakeMailer, mail_dir: Path
 def test_a_message_that_one_recipient_may_not_have_is_delivered_and_not_kept(
     make_mailer: MakeMailer, mail_dir: Path, message: Message
 ) -> None:
-    with SmtpServer(replies={"b@example.com": "550 5.1.1 unknown"}) as server:
-        make_mailer(server, SALES_EMAIL="a@example.com,b@example.com").deliver(message)
+    with SmtpServer(replies={"segunda@example.com": "550 5.1.1 unknown"}) as server:
+        make_mailer(server, SALES_EMAIL="primera@example.com,segunda@example.com").deliver(message)
 
     assert stored(mail_dir) == []
 

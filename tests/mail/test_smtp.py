@@ -67,34 +67,36 @@ def test_the_content_arrives_byte_for_byte(make_mailer: MakeMailer, body: bytes)
 
 def test_one_message_goes_to_all_recipients(make_mailer: MakeMailer, message: Message) -> None:
     with SmtpServer() as server:
-        make_mailer(server, SALES_EMAIL="a@example.com, b@example.com,c@example.com").deliver(message)
+        make_mailer(server, SALES_EMAIL="primera@example.com, segunda@example.com,tercera@example.com").deliver(message)
 
-    assert [arrival.recipients for arrival in server.arrivals] == [["a@example.com", "b@example.com", "c@example.com"]]
+    assert [arrival.recipients for arrival in server.arrivals] == [
+        ["primera@example.com", "segunda@example.com", "tercera@example.com"]
+    ]
 
 
 @MODES
 def test_a_refused_recipient_does_not_keep_the_message_from_the_others(
     make_mailer: MakeMailer, message: Message, caplog: pytest.LogCaptureFixture, modes: dict[str, Any]
 ) -> None:
-    with SmtpServer(replies={"b@example.com": "550 5.1.1 <b@example.com>: unknown"}, **modes) as server:
-        make_mailer(server, SALES_EMAIL="a@example.com,b@example.com,c@example.com").deliver(message)
+    with SmtpServer(replies={"segunda@example.com": "550 5.1.1 <segunda@example.com>: unknown"}, **modes) as server:
+        make_mailer(server, SALES_EMAIL="primera@example.com,segunda@example.com,tercera@example.com").deliver(message)
 
-    assert [arrival.recipients for arrival in server.arrivals] == [["a@example.com", "c@example.com"]]
+    assert [arrival.recipients for arrival in server.arrivals] == [["primera@example.com", "tercera@example.com"]]
     records = [record for record in caplog.records if record.name.startswith("app")]
     (warning,) = [record.getMessage() for record in records if record.levelno == logging.WARNING]
     assert message.message_id in warning
     assert "550" in warning
-    assert "b@example.com" not in warning
+    assert "segunda@example.com" not in warning
 
 
 @MODES
 def test_a_message_that_no_recipient_may_have_is_not_delivered(
     make_mailer: MakeMailer, message: Message, modes: dict[str, Any]
 ) -> None:
-    refusals = {"a@example.com": "550 5.1.1 unknown", "b@example.com": "450 4.2.1 busy"}
+    refusals = {"primera@example.com": "550 5.1.1 unknown", "segunda@example.com": "450 4.2.1 busy"}
 
     with SmtpServer(replies=refusals, **modes) as server, pytest.raises(DeliveryError):
-        make_mailer(server, SALES_EMAIL="a@example.com,b@example.com").deliver(message)
+        make_mailer(server, SALES_EMAIL="primera@example.com,segunda@example.com").deliver(message)
 
     assert server.arrivals == []
 
