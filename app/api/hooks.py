@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import secrets
+import random
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -53,6 +53,11 @@ def allow(methods: Collection[str]) -> str:
     return ", ".join(method for method in METHOD_ORDER if method in methods)
 
 
+def _new_request_id() -> str:
+    # No secret: os.urandom would hand the interpreter's lock to another thread in every request.
+    return f"{random.getrandbits(128):032x}"
+
+
 class Hooks:
     """The one hook before all views and the one after them."""
 
@@ -82,7 +87,7 @@ class Hooks:
         Raises ApiError when the request goes no further.
         """
         environ = request.environ
-        request_id.set(self._addresses.request_id(environ) or secrets.token_hex(16))
+        request_id.set(self._addresses.request_id(environ) or _new_request_id())
         visit = Visit(self._addresses.client(environ), time.perf_counter())
         visit.begin(environ)
         if REFUSED_BY_SERVER in environ:
