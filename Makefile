@@ -6,19 +6,36 @@ BIN := $(VENV)/bin
 NODE := node_modules/.bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint lint-api format check fuzz lock clean
+.PHONY: help run install test test-deploy lint lint-api format check fuzz lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run ## Start the service on 127.0.0.1:8000 (settings: README.md)
 	$(BIN)/gunicorn
 
-test: $(VENV)/.dev ## Run all tests with their coverage
+install: $(VENV)/.run ## Install what the service needs to run, and nothing else (docs/deploy.md)
+
+test: $(VENV)/.dev ## Run the tests that need nothing but Python, with their coverage
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage run -m pytest $(addprefix --ignore=,$(NEED_PROGRAMS))
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
+
+# Their programs come from Debian, and each folder has a target of its own.
+NEED_PROGRAMS := tests/deploy
+
+test-deploy: $(VENV)/.dev ## Test what is in deploy/ with the real nginx (installs it where it is missing)
+	@$(call debian,nginx,nginx)
+	@$(call debian,systemd-analyze,systemd)
+	@$(call debian,jq,jq)
+	rm -f build/deploy-figures.txt
+	$(BIN)/python -m pytest tests/deploy
+	@cat build/deploy-figures.txt
+
+# A program, and the package of Debian that has it.
+debian = command -v $(1) >/dev/null || { apt-get update -qq && apt-get install -y -qq $(2); } \
+	|| { echo "$(1) is missing: install it, or run this as root on Debian"; exit 1; }
 
 lint: $(VENV)/.dev ## Run the linters and the type checker
 	$(BIN)/ruff check .
@@ -36,7 +53,7 @@ format: $(VENV)/.dev ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-check: lint lint-api test ## All that CI runs
+check: lint lint-api test test-deploy ## All that CI runs
 
 fuzz: $(VENV)/.dev ## Try many thousand hostile cases (15 to 20 minutes)
 	FUZZ_CASES=8000 $(BIN)/python -m pytest tests/fuzz --hypothesis-show-statistics
@@ -48,7 +65,7 @@ lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --upgrade --custom-compile-command "make lock"
 
 clean: ## Remove what make has made, but never the mail
-	rm -rf $(VENV) node_modules .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) node_modules build .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 node_modules/.package-lock.json: package-lock.json
 	npm ci --ignore-scripts --no-audit --no-fund
