@@ -1,0 +1,96 @@
+"""Clients that keep asking while something happens to the service."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tests.deploy.site import Site
+from tests.factories import contact_body
+from tests.server.gunicorn import ROOT
+
+FIGURES = ROOT / "build" / "deploy-figures.txt"
+"""What the tests measured in passing; it decides nothing."""
+
+_clients = (f"127.{a}.{b}.{c}" for a, b, c in itertools.product(range(64, 255), range(256), range(1, 255)))
+_next = threading.Lock()
+
+
+def new_client() -> str:
+    """An address that no other request has."""
+    with _next:
+        return next(_clients)
+
+
+@dataclass
+class Load:
+    """What the clients met, so far."""
+
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often a method had an outcome: the status with the error's code, or what broke."""
+    seconds: list[float] = field(default_factory=list)
+
+    def answered(self, method: str) -> int:
+        return sum(count for (asked, _), count in self.outcomes.items() if asked == method)
+
+    def wait_for(self, answers: int) -> None:
+        """Return after so many more answers of each kind."""
+        wanted = {method: self.answered(method) + answers for method in ("GET", "POST")}
+        deadline = time.monotonic() + 60
+        while any(self.answered(method) < count for method, count in wanted.items()):
+            assert time.monotonic() < deadline, self.outcomes
+            time.sleep(0.02)
+
+    def report(self, title: str) -> None:
+        """Note the latencies for whoever wants to know them."""
+        times = sorted(self.seconds)
+        shown = {name: times[int(share * (len(times) - 1))] * 1000 for name, share in QUANTILES.items()}
+        line = ", ".join(f"{name} {value:.1f} ms" for name, value in shown.items())
+        outcomes = ", ".join(f"{count} x {method} {outcome}" for (method, outcome), count in self.outcomes.items())
+        FIGURES.parent.mkdir(exist_ok=True)
+        with FIGURES.open("a") as file:
+            file.write(f"{title}: {line} ({outcomes})\n")
+
+
+QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+
+
+@contextmanager
+def load(served: Site, *, readers: int = 4, writers: int = 4) -> Iterator[Load]:
+    """Clients that read and clients that send forms, each request from an address and on a connection of its own."""
+    load = Load()
+    stop = threading.Event()
+    lock = threading.Lock()
+
+    def ask(method: str) -> str:
+        body = contact_body() if method == "POST" else None
+        path = "/api/v1/contact" if method == "POST" else "/api/v1/health"
+        try:
+            answer = served.request(method, path, client=new_client(), body=body)
+        except Exception as error:  # noqa: BLE001 - whatever breaks is the outcome
+            return repr(error)
+        return f"{answer.status} {answer.code or ''}".rstrip()
+
+    def work(method: str) -> None:
+        while not stop.is_set():
+            begun = time.perf_counter()
+            outcome = ask(method)
+            with lock:
+                load.outcomes[method, outcome] += 1
+                load.seconds.append(time.perf_counter() - begun)
+
+    methods = ["GET"] * readers + ["POST"] * writers
+    threads = [threading.Thread(target=work, args=(method,)) for method in methods]
+    for thread in threads:
+        thread.start()
+    try:
+        yield load
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()

@@ -1,0 +1,243 @@
+"""The shipped nginx site in front of the shipped unit's processes, moved to folders and ports of a test."""
+
+from __future__ import annotations
+
+import configparser
+import http.client
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trustme
+
+from tests.server.gunicorn import ROOT, free_port
+
+DEPLOY = ROOT / "deploy"
+SERVER_NAME = "www.example.com"
+START_SECONDS = 30
+NO_MAIL_SERVER = {"SMTP_HOST": "", "SMTP_USERNAME": "", "SMTP_PASSWORD": ""}
+
+_MAIN = """
+daemon off;
+{user}
+pid {directory}/nginx.pid;
+error_log {directory}/log/main.log;
+worker_processes 2;
+events {{ worker_connections 768; }}
+http {{ access_log off; include {directory}/site.conf; }}
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def code(self) -> str | None:
+        """The error.code, if it is an error."""
+        code: str | None = json.loads(self.body).get("error", {}).get("code")
+        return code
+
+
+@dataclass
+class Site:
+    """nginx and the instances of the service behind it."""
+
+    directory: Path
+    environ: Mapping[str, str]
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """What stands in the site's configuration, and what shall stand there."""
+    https_port: int = field(default_factory=free_port)
+    http_port: int = field(default_factory=free_port)
+    instances: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    nginx: subprocess.Popen[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        authority = trustme.CA()
+        certificate = authority.issue_cert(SERVER_NAME, "127.0.0.1")
+        (self.directory / "tls").mkdir()
+        (self.directory / "log").mkdir()
+        certificate.private_key_pem.write_to_path(self.directory / "tls" / "privkey.pem")
+        certificate.cert_chain_pems[0].write_to_path(self.directory / "tls" / "fullchain.pem")
+        self._tls = ssl.create_default_context()
+        authority.configure_trust(self._tls)
+
+    def render(self) -> Path:
+        """Write the configuration for nginx; returns its main file."""
+        moved = {
+            "/run/public-web-interface/": f"{self.directory}/run/",
+            "/var/log/nginx/": f"{self.directory}/log/",
+            f"/etc/letsencrypt/live/{SERVER_NAME}/": f"{self.directory}/tls/",
+            "include snippets/": f"include {DEPLOY}/nginx/snippets/",
+            "listen 80;": f"listen 127.0.0.1:{self.http_port};",
+            "listen 443 ": f"listen 127.0.0.1:{self.https_port} ",
+            "    listen [::]:80;\n": "",
+            "    listen [::]:443 ssl http2;\n": "",
+        } | dict(self.changes)
+        site = (DEPLOY / "nginx" / "public-web-interface.conf").read_text()
+        for there, here in moved.items():
+            assert there in site, there
+            site = site.replace(there, here)
+        # The snippet includes another one, and nginx looks for it beside its main file.
+        (self.directory / "snippets").symlink_to(DEPLOY / "nginx" / "snippets")
+        (self.directory / "site.conf").write_text(site)
+        main = self.directory / "nginx.conf"
+        main.write_text(_MAIN.format(directory=self.directory, user="user root;" if os.geteuid() == 0 else ""))
+        return main
+
+    def start_nginx(self) -> None:
+        self.nginx = subprocess.Popen(["nginx", "-c", str(self.render())], stderr=subprocess.DEVNULL)
+        self._wait(lambda: self.connect().close())
+
+    def start(self, instance: str) -> None:
+        """Start what the unit starts, and return once it serves."""
+        unit = read_unit()["Service"]
+        assert unit["ExecStart"] == "/opt/public-web-interface/.venv/bin/gunicorn"
+        run = self.directory / "run" / instance
+        run.mkdir(parents=True, exist_ok=True)
+        name, _, bind = unit["Environment"].partition("=")
+        bind = bind.replace("%i", instance).replace("/run/public-web-interface/", f"{self.directory}/run/")
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        with self._log_of(instance).open("ab") as log:
+            self.instances[instance] = subprocess.Popen(
+                [sys.executable, "-m", "gunicorn"],
+                cwd=ROOT,
+                env=kept | environment_file() | {name: bind, "MAIL_DIR": f"{self.directory}/mail"} | dict(self.environ),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+        def probe() -> None:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(START_SECONDS)
+                connection.connect(bind.removeprefix("unix:"))
+                connection.sendall(b"OPTIONS /api HTTP/1.0\r\n\r\n")
+                assert connection.recv(1)
+
+        self._wait(probe)
+
+    def stop(self, instance: str, sign: signal.Signals = signal.SIGTERM) -> None:
+        """Stop an instance and wait for its end."""
+        process = self.instances.pop(instance)
+        process.send_signal(sign)
+        process.wait(START_SECONDS)
+
+    def restart(self, instance: str) -> None:
+        """What systemctl restart does."""
+        self.stop(instance)
+        self.start(instance)
+
+    def log(self, instance: str) -> str:
+        return self._log_of(instance).read_text()
+
+    def worker(self, instance: str) -> int:
+        """The process id of the instance's newest worker."""
+        return int(re.findall(r"Booting worker with pid: (\d+)", self.log(instance))[-1])
+
+    def wait_for_exit(self, worker: int) -> None:
+        """Return once that worker is gone and another one serves."""
+
+        def probe() -> None:
+            assert not Path(f"/proc/{worker}").exists()
+
+        self._wait(probe)
+
+    def connect(self, client: str = "127.0.0.1") -> ssl.SSLSocket:
+        """A connection from that address."""
+        plain = socket.create_connection(("127.0.0.1", self.https_port), timeout=30, source_address=(client, 0))
+        return self._tls.wrap_socket(plain, server_hostname=SERVER_NAME)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        client: str = "127.0.0.1",
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """One request on a connection of its own; a body is sent as JSON unless it is bytes."""
+        fields = {"Host": SERVER_NAME, "Connection": "close"} | dict(headers or {})
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            fields.setdefault("Content-Type", "application/json")
+        connection = http.client.HTTPConnection(SERVER_NAME)
+        connection.sock = self.connect(client)
+        try:
+            connection.request(method, path, body, fields)
+            response = connection.getresponse()
+            return Answer(response.status, dict(response.headers), response.read())
+        finally:
+            connection.close()
+
+    def exchange(self, request: bytes, *, port: int | None = None) -> Answer:
+        """Whatever bytes a client sends, and what it is answered."""
+        plain = socket.create_connection(("127.0.0.1", port), timeout=30) if port else self.connect()
+        with plain as connection:
+            connection.sendall(request)
+            response = http.client.HTTPResponse(connection)
+            response.begin()
+            return Answer(response.status, dict(response.headers), response.read())
+
+    def close(self) -> None:
+        for instance in list(self.instances):
+            self.stop(instance)
+        self.nginx.terminate()
+        self.nginx.wait(START_SECONDS)
+
+    def _log_of(self, instance: str) -> Path:
+        return self.directory / "log" / f"{instance}.log"
+
+    def _wait(self, probe: Callable[[], None]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                probe()
+            except (OSError, AssertionError):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            else:
+                return
+
+
+@contextmanager
+def site(
+    directory: Path, *instances: str, environ: Mapping[str, str] | None = None, changes: Mapping[str, str] | None = None
+) -> Iterator[Site]:
+    """The site with these instances; without SMTP_HOST in ``environ`` messages are stored."""
+    served = Site(directory, NO_MAIL_SERVER | dict(environ or {}), changes or {})
+    served.start_nginx()
+    try:
+        for instance in instances:
+            served.start(instance)
+        yield served
+    finally:
+        served.close()
+
+
+def read_unit() -> configparser.ConfigParser:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]  # names in units keep their case
+    unit.read(DEPLOY / "systemd" / "public-web-interface@.service")
+    return unit
+
+
+def environment_file() -> dict[str, str]:
+    """The example as systemd reads it."""
+    lines = (DEPLOY / "public-web-interface.env").read_text().splitlines()
+    assignments = [line.partition("=") for line in lines if line and not line.startswith("#")]
+    return {name: shlex.split(value)[0] if value else "" for name, _, value in assignments}

@@ -1,0 +1,141 @@
+"""The shipped files against the code, nginx and systemd."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app import API_POLICY, CONTACT_POLICY, envelope
+from app.api.body import MAX_BODY_BYTES, invalid_body
+from app.api.hooks import DOCUMENT_PATH
+from app.api.root import LEGACY_CONTACT_PATH
+from app.api.v1 import CONTACT_PATH
+from app.errors import ApiError, ErrorCode
+from app.settings import MAX_TIMEOUT, Settings
+from app.versions import API_ROOT, CURRENT
+from tests.deploy.site import DEPLOY, SERVER_NAME, Site, environment_file, read_unit
+
+SITE = (DEPLOY / "nginx" / "public-web-interface.conf").read_text()
+ERRORS = (DEPLOY / "nginx" / "snippets" / "public-web-interface-errors.conf").read_text()
+ENVIRONMENT = (DEPLOY / "public-web-interface.env").read_text()
+CONTACT_PATHS = (LEGACY_CONTACT_PATH, f"{API_ROOT}/{CURRENT}{CONTACT_PATH}")
+MAX_EXPOSURE = 12
+"""Of 100, as systemd-analyze counts: what is left is the network, which the service needs."""
+
+
+def test_nginx_takes_the_site(tmp_path: Path) -> None:
+    main = Site(tmp_path, {}).render()
+
+    check = subprocess.run(["nginx", "-t", "-c", str(main)], capture_output=True, text=True, check=False)
+
+    assert check.returncode == 0, check.stderr
+    assert "warn" not in check.stderr
+
+
+@pytest.fixture
+def unit_file(tmp_path: Path) -> Path:
+    """An instance of the unit, whose program is there."""
+    text = (DEPLOY / "systemd" / "public-web-interface@.service").read_text()
+    path = tmp_path / "public-web-interface@0.service"
+    path.write_text(text.replace("/opt/public-web-interface/.venv/bin/gunicorn", "/bin/true"))
+    return path
+
+
+def test_systemd_takes_the_unit(unit_file: Path) -> None:
+    check = subprocess.run(["systemd-analyze", "verify", unit_file], capture_output=True, text=True, check=False)
+
+    assert (check.returncode, check.stderr) == (0, "")
+
+
+def test_the_unit_shuts_the_service_in(unit_file: Path) -> None:
+    check = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", f"--threshold={MAX_EXPOSURE}", unit_file],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert check.returncode == 0, check.stdout
+
+
+def test_the_unit_waits_for_the_longest_hand_over() -> None:
+    assert int(read_unit()["Service"]["TimeoutStopSec"]) > MAX_TIMEOUT + 10
+
+
+@pytest.mark.parametrize("instance", ["0", "1"])
+def test_nginx_looks_for_the_socket_where_the_unit_puts_it(instance: str) -> None:
+    _, _, bind = read_unit()["Service"]["Environment"].partition("=")
+
+    assert f"server {bind.replace('%i', instance)} max_fails=0;" in SITE
+
+
+def test_messages_are_kept_in_the_directory_that_systemd_makes() -> None:
+    directory = read_unit()["Service"]["StateDirectory"]
+
+    assert environment_file()["MAIL_DIR"] == f"/var/lib/{directory}/mail"
+
+
+def test_the_example_names_every_setting() -> None:
+    named = re.findall(r"^#?([A-Z0-9_]+)=", ENVIRONMENT, re.MULTILINE)
+
+    assert sorted(named) == sorted(name.upper() for name in Settings.__dataclass_fields__)
+
+
+def test_the_example_is_accepted(tmp_path: Path) -> None:
+    settings = Settings.from_env(environment_file() | {"MAIL_DIR": str(tmp_path)})
+
+    assert settings.trusted_proxies == 1
+    assert settings.public_base_url == f"https://{SERVER_NAME}"
+
+
+def test_the_settings_that_the_example_leaves_out_are_shown_with_their_defaults(tmp_path: Path) -> None:
+    defaults = Settings.from_env({"MAIL_DIR": str(tmp_path)})
+
+    for name, value in re.findall(r"^#(?!API_V1|BIND)([A-Z0-9_]+)=(.*)", ENVIRONMENT, re.MULTILINE):
+        default = getattr(defaults, name.lower())
+        assert value == ("" if default is None else f"{default:g}" if isinstance(default, float) else str(default))
+
+
+ERRORS_OF_NGINX = {
+    "malformed": invalid_body("http"),
+    "too-large": invalid_body("too_large"),
+    "unavailable": ApiError(ErrorCode.INTERNAL_ERROR),
+}
+
+
+@pytest.mark.parametrize(("location", "error"), ERRORS_OF_NGINX.items(), ids=ERRORS_OF_NGINX)
+def test_nginx_answers_with_the_bodies_of_the_service(location: str, error: ApiError) -> None:
+    found = re.search(rf"location = /public-web-interface/{location} {{.*?return (\d+) '(.*?)';", ERRORS, re.DOTALL)
+
+    assert found
+    assert int(found[1]) == error.code.status
+    body = envelope.failure(error, retry_after=None, docs=f"https://$server_name{DOCUMENT_PATH}")
+    assert found[2] == body.decode().rstrip()
+
+
+@pytest.mark.parametrize(("field", "position"), [("quota", 0), ("window", 1)])
+def test_nginx_states_the_policies_of_the_service(field: str, position: int) -> None:
+    table = re.search(rf"map \$request_uri \$public_web_interface_{field} {{\n(.*?)}}", SITE, re.DOTALL)
+
+    assert table
+    default, contact = table[1].replace(";", "").strip().splitlines()
+    assert default.split() == ["default", str(API_POLICY[position])]
+    pattern, value = contact.split()
+    assert int(value) == CONTACT_POLICY[position]
+    for path in CONTACT_PATHS:
+        assert re.search(pattern.strip('"~'), path)
+        assert re.search(pattern.strip('"~'), f"{path}?x=1")
+        assert not re.search(pattern.strip('"~'), f"{path}/x")
+
+
+def test_nginx_leaves_the_service_room_to_answer_by_itself(tmp_path: Path) -> None:
+    limit = re.search(r"client_max_body_size (\d+)k", SITE)
+    wait = re.search(r"proxy_read_timeout (\d+)s", SITE)
+
+    assert limit
+    assert int(limit[1]) * 1024 > MAX_BODY_BYTES
+    assert wait
+    assert int(wait[1]) > Settings.from_env({"MAIL_DIR": str(tmp_path)}).smtp_timeout

@@ -1,0 +1,244 @@
+"""The service as its clients meet it: through nginx."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client import DOCUMENT, validate_response
+from tests.deploy.site import SERVER_NAME, Answer, Site, site
+from tests.factories import contact_body
+
+QUOTA = 60
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Shared by tests whose clients have addresses of their own."""
+    with site(tmp_path_factory.mktemp("site"), "0", "1") as served:
+        yield served
+
+
+def access_log(served: Site) -> str:
+    return (served.directory / "log" / "public-web-interface.log").read_text()
+
+
+def validate(answer: Answer, method: str = "GET", path: str = "/refused") -> None:
+    validate_response(method, path, answer.status, answer.headers, answer.body)
+
+
+def test_the_limits_count_the_real_client_whatever_it_says_of_itself(served: Site) -> None:
+    lies = [{"X-Forwarded-For": f"203.0.113.{number}", "Forwarded": f"for=203.0.113.{number}"} for number in range(80)]
+
+    answers = [served.request("GET", "/api", client="127.0.1.1", headers=lie) for lie in lies]
+
+    assert [answer.status for answer in answers] == [200] * QUOTA + [429] * 20
+    assert served.request("GET", "/api", client="127.0.1.2").status == 200
+
+
+def test_a_client_cannot_name_the_address_or_the_host_of_the_service(served: Site) -> None:
+    lies = {"X-Forwarded-Proto": "http", "X-Forwarded-Host": "evil.example", "Host": "evil.example"}
+
+    answer = served.request("GET", "/api", client="127.0.1.3", headers=lies)
+
+    assert json.loads(answer.body)["data"]["openapi"] == f"https://{SERVER_NAME}/openapi.json"
+
+
+def test_the_request_id_is_nginx_s_and_the_same_in_both_logs(served: Site) -> None:
+    served.request("GET", "/api/versioning", client="127.0.1.4", headers={"X-Request-ID": "f" * 32})
+
+    lines = [json.loads(line) for line in (served.log("0") + served.log("1")).splitlines()]
+    (request_id,) = (line["request_id"] for line in lines if line.get("route") == "/api/versioning")
+    assert request_id != "f" * 32
+    assert f" {request_id} 200 200 " in access_log(served)
+
+
+def test_nginx_logs_no_address_and_nothing_that_a_client_wrote(served: Site) -> None:
+    served.request("GET", "/ana@example.com?ana@example.com", client="127.0.9.87", headers={"User-Agent": "ana@"})
+    served.exchange(b"ana@example.com\r\n\r\n")
+
+    logs = "".join(path.read_text() for path in (served.directory / "log").glob("public-web-interface*"))
+    assert " 127.0.9.0/24\n" in logs
+    assert "127.0.9.87" not in logs
+    assert "ana@" not in logs
+
+
+@pytest.mark.parametrize(("path", "client"), [("/api/v1/contact", "127.0.2.1"), ("/contact.php", "127.0.2.2")])
+def test_a_message_passes_by_both_contact_paths(served: Site, path: str, client: str) -> None:
+    before = stored(served)
+
+    answer = served.request("POST", path, client=client, body=contact_body())
+    again = served.request("POST", path, client=client, body=contact_body())
+
+    assert (answer.status, again.code) == (200, "rate_limit")
+    validate(answer, "POST", path)
+    assert len(stored(served) - before) == 1
+
+
+def test_the_document_names_the_public_address(served: Site) -> None:
+    answer = served.request("GET", "/openapi.json", client="127.0.2.3")
+
+    (server,) = json.loads(answer.body)["servers"]
+    assert server["url"] == f"https://{SERVER_NAME}"
+
+
+def test_every_documented_operation_answers_as_documented(served: Site) -> None:
+    for path, item in DOCUMENT["paths"].items():
+        for method in item.keys() & {"get", "head", "options"}:
+            answer = served.request(method.upper(), path, client="127.0.2.4")
+            validate(answer, method.upper(), path)
+
+
+BODY_OVER_NGINX_S_LIMIT = (
+    b"POST /%s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9999999\r\n\r\n"
+)
+
+REFUSED_BY_NGINX = {
+    "garbage": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    "no host": b"GET /api HTTP/1.1\r\n\r\n",
+    "bad host": b"GET /api HTTP/1.1\r\nHost: a/b\r\n\r\n",
+    "two hosts": b"GET /api HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+    "lower-case method": b"get /api HTTP/1.1\r\nHost: a\r\n\r\n",
+    "unknown version": b"GET /api HTTP/9.9\r\nHost: a\r\n\r\n",
+    "target too long": b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+    "header too long": b"GET /api HTTP/1.1\r\nHost: a\r\nX-Long: " + b"a" * 9000 + b"\r\n\r\n",
+    "headers too long": b"GET /api HTTP/1.1\r\nHost: a\r\n" + (b"X-Long: " + b"a" * 7000 + b"\r\n") * 6 + b"\r\n",
+    "bad escape": b"GET /api/%zz HTTP/1.1\r\nHost: a\r\n\r\n",
+    "above the root": b"GET /../api HTTP/1.1\r\nHost: a\r\n\r\n",
+    "length of letters": b"POST /contact.php HTTP/1.1\r\nHost: a\r\nContent-Length: abc\r\n\r\n{}",
+    "unknown transfer coding": b"POST /contact.php HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: zip\r\n\r\n",
+    "bad chunk": b"POST /contact.php HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+}
+REFUSED_BY_GUNICORN = {
+    "target too long for gunicorn": b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+    "raw non-ASCII": "GET /api/ñ HTTP/1.1\r\nHost: a\r\n\r\n".encode(),
+    "too many headers": b"GET /api HTTP/1.1\r\nHost: a\r\n" + b"X-A: b\r\n" * 120 + b"\r\n",
+}
+MALFORMED = REFUSED_BY_NGINX | REFUSED_BY_GUNICORN
+
+
+@pytest.mark.parametrize("request_bytes", MALFORMED.values(), ids=MALFORMED)
+def test_malformed_requests_are_answered_in_the_envelope(served: Site, request_bytes: bytes) -> None:
+    answer = served.exchange(request_bytes)
+
+    assert (answer.status, answer.code) == (400, "invalid_body")
+    validate(answer)
+
+
+@pytest.mark.parametrize("request_bytes", REFUSED_BY_NGINX.values(), ids=REFUSED_BY_NGINX)
+def test_what_nginx_refuses_never_reaches_the_service(served: Site, request_bytes: bytes) -> None:
+    before = served.log("0") + served.log("1")
+
+    served.exchange(request_bytes)
+
+    assert served.log("0") + served.log("1") == before
+
+
+@pytest.mark.parametrize("path", ["contact.php", "api/v1/contact"])
+def test_a_body_that_is_much_too_large_is_refused_before_it_is_sent(served: Site, path: str) -> None:
+    answer = served.exchange(BODY_OVER_NGINX_S_LIMIT % path.encode())
+
+    assert (answer.status, json.loads(answer.body)["error"]["details"]) == (400, {"reason": "too_large"})
+    assert answer.headers["RateLimit-Policy"] == '"default";q=1;w=30'
+    validate(answer, "POST", f"/{path}")
+
+
+def test_a_body_that_is_somewhat_too_large_is_refused_by_the_service(served: Site) -> None:
+    answer = served.request("POST", "/contact.php", client="127.0.2.5", body={"mensaje": "a" * 100_000})
+
+    assert json.loads(answer.body)["error"]["details"] == {"reason": "too_large"}
+    assert answer.headers["X-RateLimit-Remaining"] == "0"
+
+
+def test_trace_is_answered_with_the_methods_of_the_path(served: Site) -> None:
+    answer = served.exchange(b"TRACE /contact.php HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+
+    assert (answer.status, answer.code, answer.headers["Allow"]) == (405, "method_not_allowed", "POST, OPTIONS")
+
+
+def test_clear_http_is_refused_in_the_envelope(served: Site) -> None:
+    on_its_port = served.exchange(b"GET /api HTTP/1.1\r\nHost: a\r\n\r\n", port=served.http_port)
+    on_the_other = served.exchange(b"GET /api HTTP/1.1\r\nHost: a\r\n\r\n", port=served.https_port)
+
+    for answer in (on_its_port, on_the_other):
+        assert (answer.status, answer.code) == (400, "invalid_body")
+        validate(answer)
+
+
+def test_a_certificate_authority_finds_its_answer_and_nothing_else_is_html(served: Site) -> None:
+    answer = served.exchange(b"GET /.well-known/acme-challenge/none HTTP/1.1\r\nHost: a\r\n\r\n", port=served.http_port)
+
+    assert answer.code == "invalid_body"
+
+
+@pytest.mark.parametrize("path", ["/api", "/contact.php", "/unknown"])
+def test_a_service_that_is_down_is_an_internal_error(tmp_path: Path, path: str) -> None:
+    with site(tmp_path) as served:
+        answer = served.request("GET", path)
+
+    assert (answer.status, answer.code) == (500, "internal_error")
+    validate(answer)
+
+
+def test_a_service_that_hangs_is_an_internal_error(tmp_path: Path) -> None:
+    with site(tmp_path, "0", changes={"proxy_read_timeout 60s": "proxy_read_timeout 1s"}) as served:
+        worker = served.worker("0")
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            answer = served.request("GET", "/api")
+        finally:
+            os.kill(worker, signal.SIGCONT)
+
+    assert (answer.status, answer.code) == (500, "internal_error")
+
+
+def test_a_client_that_is_too_slow_is_cut_off_without_a_word(served: Site) -> None:
+    with served.connect() as connection:
+        connection.sendall(b"GET /api HTTP/1.1\r\n")
+        connection.settimeout(60)
+
+        assert connection.recv(1) == b""
+
+
+def stored(served: Site) -> set[str]:
+    return {path.name for path in (served.directory / "mail" / "new").iterdir()}
+
+
+def test_one_client_meets_one_process(served: Site) -> None:
+    for client in range(1, 40):
+        for _ in range(3):
+            served.request("GET", "/api/versioning", client=f"127.3.{client}.1")
+
+    clients = [set(re.findall(r"127\.3\.\d+\.0/24", served.log(instance))) for instance in ("0", "1")]
+    assert not clients[0] & clients[1]
+    assert min(len(seen) for seen in clients) > 5
+
+
+def test_the_clients_of_a_killed_process_are_served_by_the_other_one_at_once(tmp_path: Path) -> None:
+    clients = [f"127.0.0.{number}" for number in range(1, 21)]
+    with site(tmp_path, "0", "1") as served:
+        kill(served, "1")
+        answers = [served.request("GET", "/api", client=client) for client in clients]
+        posts = [served.request("POST", "/contact.php", client=client, body=contact_body()) for client in clients]
+        served.start("1")
+        for client in clients:
+            served.request("GET", "/api", client=client)
+
+        assert {answer.status for answer in answers + posts} == {200}
+        assert len(stored(served)) == len(clients)
+        assert '"route": "/api"' in served.log("1")
+
+
+def kill(served: Site, instance: str) -> None:
+    """End a process and its worker as the kernel does when memory runs out."""
+    process = served.instances.pop(instance)
+    worker = served.worker(instance)
+    process.kill()
+    os.kill(worker, signal.SIGKILL)
+    process.wait()
