@@ -29,6 +29,11 @@ SERVER_NAME = "www.example.com"
 START_SECONDS = 30
 NO_MAIL_SERVER = {"SMTP_HOST": "", "SMTP_USERNAME": "", "SMTP_PASSWORD": ""}
 
+RELAY = "127.0.0.99"
+"""A client of which nginx believes, in the tests alone, that it speaks for another address,"""
+RELAYED = "X-Test-Client"
+"""the one in this field."""
+
 _MAIN = """
 daemon off;
 {user}
@@ -36,7 +41,12 @@ pid {directory}/nginx.pid;
 error_log {directory}/log/main.log;
 worker_processes 2;
 events {{ worker_connections 768; }}
-http {{ access_log off; include {directory}/site.conf; }}
+http {{
+    access_log off;
+    set_real_ip_from {relay};
+    real_ip_header {relayed};
+    include {directory}/site.conf;
+}}
 """
 
 
@@ -96,7 +106,8 @@ class Site:
         (self.directory / "snippets").symlink_to(DEPLOY / "nginx" / "snippets")
         (self.directory / "site.conf").write_text(site)
         main = self.directory / "nginx.conf"
-        main.write_text(_MAIN.format(directory=self.directory, user="user root;" if os.geteuid() == 0 else ""))
+        user = "user root;" if os.geteuid() == 0 else ""
+        main.write_text(_MAIN.format(directory=self.directory, user=user, relay=RELAY, relayed=RELAYED))
         return main
 
     def start_nginx(self) -> None:

@@ -22,8 +22,8 @@ SITE = (DEPLOY / "nginx" / "public-web-interface.conf").read_text()
 ERRORS = (DEPLOY / "nginx" / "snippets" / "public-web-interface-errors.conf").read_text()
 ENVIRONMENT = (DEPLOY / "public-web-interface.env").read_text()
 CONTACT_PATHS = (LEGACY_CONTACT_PATH, f"{API_ROOT}/{CURRENT}{CONTACT_PATH}")
-MAX_EXPOSURE = 12
-"""Of 100, as systemd-analyze counts: what is left is the network, which the service needs."""
+MAX_EXPOSURE = 14
+"""Of 100, as systemd-analyze counts: what is left is the network and chown, which the service needs."""
 
 
 def test_nginx_takes_the_site(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.client import DOCUMENT, validate_response
-from tests.deploy.site import SERVER_NAME, Answer, Site, site
+from tests.deploy.site import RELAY, RELAYED, SERVER_NAME, Answer, Site, site
 from tests.factories import contact_body
 
 QUOTA = 60
@@ -140,6 +140,34 @@ def test_what_nginx_refuses_never_reaches_the_service(served: Site, request_byte
     assert served.log("0") + served.log("1") == before
 
 
+@pytest.mark.parametrize("path", ["/api/v1/health", "/contact.php"])
+def test_nginx_s_own_answers_have_the_fields_of_the_service_s(served: Site, path: str) -> None:
+    own = served.exchange(b"GET %s HTTP/1.1\r\nHost: a\r\nX-Long: %s\r\n\r\n" % (path.encode(), b"a" * 9000))
+    service = served.request("PUT", path, client="127.0.2.6")
+
+    differ = {
+        "Date",
+        "Connection",
+        "Content-Length",
+        "RateLimit",
+        "X-RateLimit-Remaining",
+        "X-RateLimit-Reset",
+        "Allow",
+    }
+    assert fields(own, differ) == fields(service, differ)
+
+
+def fields(answer: Answer, without: set[str]) -> dict[str, str]:
+    return {name: value for name, value in answer.headers.items() if name not in without}
+
+
+@pytest.mark.parametrize("page", ["malformed", "too-large", "unavailable", "x"])
+def test_the_places_of_nginx_s_answers_are_unknown_paths_to_clients(served: Site, page: str) -> None:
+    answer = served.request("GET", f"/public-web-interface/{page}", client="127.0.2.7")
+
+    assert (answer.status, answer.code) == (404, "not_found")
+
+
 @pytest.mark.parametrize("path", ["contact.php", "api/v1/contact"])
 def test_a_body_that_is_much_too_large_is_refused_before_it_is_sent(served: Site, path: str) -> None:
     answer = served.exchange(BODY_OVER_NGINX_S_LIMIT % path.encode())
@@ -218,6 +246,39 @@ def test_one_client_meets_one_process(served: Site) -> None:
     clients = [set(re.findall(r"127\.3\.\d+\.0/24", served.log(instance))) for instance in ("0", "1")]
     assert not clients[0] & clients[1]
     assert min(len(seen) for seen in clients) > 5
+
+
+def test_an_ipv6_client_is_its_64_wherever_it_turns_up_in_it(served: Site) -> None:
+    hosts = [":1", "5:6:7:8", "a::", "0:1:0:1", "ffff:ffff:ffff:ffff"]
+
+    answers = [ask_as(served, f"2001:db8:0:7:{hosts[number % len(hosts)]}") for number in range(80)]
+
+    assert [answer.status for answer in answers] == [200] * QUOTA + [429] * 20
+    assert ask_as(served, "2001:db8:0:8::1").status == 200
+    assert access_log(served).count(" 2001:db8:0::/48\n") == 81
+
+
+def ask_as(served: Site, address: str) -> Answer:
+    """A request from an address that this machine does not have."""
+    return served.request("GET", "/api", client=RELAY, headers={RELAYED: address})
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("203.0.113.77", "203.0.113.0/24"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
+        ("2001:db8:1::6", "2001:db8:1::/48"),
+        ("2001:db8::4:5:6", "2001:db8::/48"),
+        ("2001::6", "2001::/48"),
+        ("::1", "::/48"),
+        ("64:ff9b::203.0.113.77", "64:ff9b::/48"),
+    ],
+)
+def test_the_access_log_shows_the_network_alone(served: Site, address: str, network: str) -> None:
+    ask_as(served, address)
+
+    assert access_log(served).splitlines()[-1].endswith(f" {network}")
 
 
 def test_the_clients_of_a_killed_process_are_served_by_the_other_one_at_once(tmp_path: Path) -> None:
