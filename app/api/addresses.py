@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from functools import lru_cache
 from typing import Any
 
 from app.ratelimit.client import client_key
 from app.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 _REQUEST_ID_LENGTH = 32
 _HEXADECIMAL = frozenset("0123456789abcdef")
@@ -19,6 +22,8 @@ class Addresses:
     def __init__(self, settings: Settings) -> None:
         self._public_base_url = settings.public_base_url
         self._trusted_proxies = settings.trusted_proxies
+        if settings.bind.startswith("unix:") and not settings.trusted_proxies:
+            logger.warning("a unix socket tells no client's address: with TRUSTED_PROXIES=0 all clients count as one")
 
     def client(self, environ: dict[str, Any]) -> bytes:
         """The key that the limiter counts the request under."""

@@ -173,3 +173,19 @@ def test_a_forwarded_address_is_believed_from_trusted_proxies_alone(
     ]
 
     assert stated == remaining
+
+
+SOCKETS = {
+    "a unix socket without a proxy": ("unix:/run/web.sock", "0", 1),
+    "a unix socket behind a proxy": ("unix:/run/web.sock", "1", 0),
+    "a port without a proxy": ("127.0.0.1:8000", "0", 0),
+}
+
+
+@pytest.mark.parametrize(("bind", "proxies", "warnings"), SOCKETS.values(), ids=SOCKETS)
+def test_it_warns_of_a_socket_that_tells_no_address(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, bind: str, proxies: str, warnings: int
+) -> None:
+    Addresses(make_settings(tmp_path / "mail", BIND=bind, TRUSTED_PROXIES=proxies))
+
+    assert len([record for record in caplog.records if "all clients count as one" in record.message]) == warnings
