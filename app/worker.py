@@ -31,6 +31,16 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
             self.log.error("%s", error)
             sys.exit(Arbiter.WORKER_BOOT_ERROR)
 
+    def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's signature
+        """Accept connections or not; a stopping worker takes those that wait first, for nobody else would answer."""
+        if not (enabled or self.alive):
+            for listener in self.sockets:
+                taken = -1
+                while taken < self.nr_conns:
+                    taken = self.nr_conns
+                    self.accept(listener)  # counts it in nr_conns, if there was one
+        super().set_accept_enabled(enabled)
+
     def handle_error(self, _req: Any, client: socket.socket, addr: Any, exc: BaseException) -> None:
         """Answer a request that never reached the app, or that broke outside of it; the connection is closed after."""
         if isinstance(exc, ParseException) and not isinstance(exc, (InvalidResponseHeader, InvalidResponseHeaderName)):
