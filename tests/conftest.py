@@ -13,6 +13,7 @@ from app import create_app
 from tests.client import ValidatingClient
 from tests.factories import make_settings
 from tests.fakes import RecordingMailer
+from tests.mail.server import authority
 
 MakeApp = Callable[..., Flask]
 MakeClient = Callable[..., ValidatingClient]
@@ -54,3 +55,11 @@ def make_client(make_app: MakeApp) -> MakeClient:
 @pytest.fixture
 def client(make_client: MakeClient) -> ValidatingClient:
     return make_client()
+
+
+@pytest.fixture
+def _trusted_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is started from here on trusts the mail servers of the tests."""
+    certificate = tmp_path / "authority.pem"
+    authority().cert_pem.write_to_path(certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))

@@ -78,6 +78,8 @@ SLOW_FAULTS = {
     "dribble after the final dot": Fault({"message": Act.DRIBBLE}, timeout=1.5, kept_as=IN_DOUBT),
 }
 
+pytestmark = pytest.mark.usefixtures("_trusted_authority")
+
 CASES = [
     *(pytest.param(fault, False, id=f"{name}, one by one") for name, fault in FAULTS.items()),
     *(pytest.param(fault, True, id=f"{name}, pipelining") for name, fault in (FAULTS | SLOW_FAULTS).items()),
@@ -88,13 +90,6 @@ IDLE_ENDS: dict[str, Callable[[Connection], None]] = {
     "FIN": lambda connection: connection.end(),
     "RST": lambda connection: connection.end(reset=True),
 }
-
-
-@pytest.fixture(autouse=True)
-def _trusted_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    certificate = tmp_path / "authority.pem"
-    authority().cert_pem.write_to_path(certificate)
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
 
 
 @pytest.fixture

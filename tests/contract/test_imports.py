@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "app.settings": set(),
     "app.versions": {"app.settings"},
     "app.logs": {"app.settings"},
-    "app.worker": {"app.api", "app.errors", "app.settings"},
+    "app.worker": {"app.api", "app.errors", "app.logs", "app.settings"},
 }
 FREE_OF_FLASK = ("app.contact", "app.mail", "app.ratelimit", "app.errors", "app.settings", "app.versions")
 MODULES = {

@@ -10,7 +10,7 @@ import pytest
 from app.mail.mailer import Mailer, create_mailer
 from app.mail.message import Message
 from tests.factories import make_settings
-from tests.mail.server import SmtpServer, authority
+from tests.mail.server import SmtpServer
 
 MakeMailer = Callable[..., Mailer]
 
@@ -41,10 +41,3 @@ def make_mailer(mail_dir: Path) -> Iterator[MakeMailer]:
     yield make
     for mailer in mailers:
         mailer.close()
-
-
-@pytest.fixture
-def _trusted_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    certificate = tmp_path / "authority.pem"
-    authority().cert_pem.write_to_path(certificate)
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
