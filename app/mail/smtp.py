@@ -95,8 +95,11 @@ class SmtpSender:
 
     def close(self) -> None:
         """Say goodbye on all kept connections."""
-        while self._idle:
-            self._idle.pop()[1].leave()
+        with self._lock:
+            kept = [connection for _, connection in self._idle]
+            self._idle.clear()
+        for connection in kept:
+            connection.leave()
 
     def _connect(self, deadline: Deadline) -> _Connection:
         settings = self._settings
