@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import logging.config
+import traceback
 from contextvars import ContextVar
 from typing import Any
 
@@ -54,6 +55,12 @@ def logging_config(settings: Settings) -> dict[str, Any]:
             "gunicorn.access": {"level": "CRITICAL", "propagate": True},
         },
     }
+
+
+def log_unforeseen(logger: logging.Logger, error: BaseException, where: str | None) -> None:
+    """Log an exception that nobody expected, without its text, which can quote what a visitor typed."""
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    logger.error("unforeseen %s in %s\n%s", type(error).__name__, where, frames)
 
 
 def ensure_logging(settings: Settings) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
+import logging
 import socket
 import sys
-import traceback
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +17,10 @@ from gunicorn.workers.gthread import ThreadWorker
 from app.api.body import invalid_body
 from app.api.hooks import REFUSED_BY_SERVER
 from app.errors import ApiError, ErrorCode
+from app.logs import log_unforeseen
 from app.settings import SettingsError
+
+logger = logging.getLogger(__name__)
 
 
 class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
@@ -48,8 +51,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
             self.log.warning("malformed request refused: %s", type(exc).__name__)
             error = invalid_body("http")
         else:
-            frames = "".join(traceback.format_tb(exc.__traceback__))
-            self.log.error("unforeseen %s in the server\n%s", type(exc).__name__, frames)
+            log_unforeseen(logger, exc, "the server")
             error = ApiError(ErrorCode.INTERNAL_ERROR)
         # What could not be parsed has no method and no version: it is answered as the plainest of requests.
         request = SimpleNamespace(method="GET", version=(1, 1), headers=[], should_close=lambda: True)

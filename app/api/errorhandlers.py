@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import traceback
 from http import HTTPStatus
 
 from flask import Flask, request
@@ -15,6 +14,7 @@ from app.api.framework import Response
 from app.api.hooks import API_PREFIX, DOCUMENT_PATH, allow
 from app.api.visit import visit_of
 from app.errors import ApiError, ErrorCode
+from app.logs import log_unforeseen
 from app.versions import Versions
 
 MAX_RETRY_AFTER = 3600
@@ -49,9 +49,7 @@ def register_error_handlers(app: Flask, *, addresses: Addresses, versions: Versi
 
     @app.errorhandler(Exception)
     def fail(error: Exception) -> Response:
-        # The text of an exception can quote what a visitor typed: its class and the place say enough.
-        frames = "".join(traceback.format_tb(error.__traceback__))
-        logger.error("unforeseen %s in %s\n%s", type(error).__name__, request.endpoint, frames)
+        log_unforeseen(logger, error, request.endpoint)
         return refuse(ApiError(ErrorCode.INTERNAL_ERROR))
 
 
