@@ -33,7 +33,8 @@ class Load:
 
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often a method had an outcome: the status with the error's code, or what broke."""
-    seconds: list[float] = field(default_factory=list)
+    seconds: dict[str, list[float]] = field(default_factory=lambda: {"GET": [], "POST": []})
+    """How long each answer took, by method."""
 
     def answered(self, method: str) -> int:
         return sum(count for (asked, _), count in self.outcomes.items() if asked == method)
@@ -48,16 +49,20 @@ class Load:
 
     def report(self, title: str) -> None:
         """Note the latencies for whoever wants to know them."""
-        times = sorted(self.seconds)
-        shown = {name: times[int(share * (len(times) - 1))] * 1000 for name, share in QUANTILES.items()}
-        line = ", ".join(f"{name} {value:.1f} ms" for name, value in shown.items())
-        outcomes = ", ".join(f"{count} x {method} {outcome}" for (method, outcome), count in self.outcomes.items())
+        lines = [title]
+        for method, seconds in self.seconds.items():
+            times = sorted(seconds)
+            shown = ", ".join(
+                f"{name} {times[int(share * (len(times) - 1))] * 1000:.1f} ms" for name, share in QUANTILES
+            )
+            counts = [f"{count} x {outcome}" for (asked, outcome), count in self.outcomes.items() if asked == method]
+            lines.append(f"    {method:4} {shown} ({', '.join(counts)})")
         FIGURES.parent.mkdir(exist_ok=True)
         with FIGURES.open("a") as file:
-            file.write(f"{title}: {line} ({outcomes})\n")
+            file.write("\n".join(lines) + "\n")
 
 
-QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+QUANTILES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
 
 
 @contextmanager
@@ -82,7 +87,7 @@ def load(served: Site, *, readers: int = 4, writers: int = 4) -> Iterator[Load]:
             outcome = ask(method)
             with lock:
                 load.outcomes[method, outcome] += 1
-                load.seconds.append(time.perf_counter() - begun)
+                load.seconds[method].append(time.perf_counter() - begun)
 
     methods = ["GET"] * readers + ["POST"] * writers
     threads = [threading.Thread(target=work, args=(method,)) for method in methods]
