@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import email
-import email.policy
 import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from email.message import EmailMessage
 from typing import Any
 
 import pytest
@@ -18,7 +15,7 @@ import trustme
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.factories import contact_body
-from tests.mail.server import DROP, HANG, HOST, Arrival, SmtpServer
+from tests.mail.server import DROP, HANG, HOST, SmtpServer, parse, text_of
 
 PATHS = ["/api/v1/contact", "/contact.php"]
 KINDS = {
@@ -54,16 +51,6 @@ def server() -> Iterator[SmtpServer]:
 
 def client_of(make_client: MakeClient, server: SmtpServer, **environ: str) -> ValidatingClient:
     return make_client(collaborators={"mailer": None}, **server.environ | environ)
-
-
-def parse(arrival: Arrival) -> EmailMessage:
-    return email.message_from_bytes(arrival.content, policy=email.policy.default)
-
-
-def text_of(arrival: Arrival, subtype: str = "plain") -> str:
-    part = parse(arrival).get_body((subtype,))
-    assert isinstance(part, EmailMessage)
-    return str(part.get_content()).replace("\r\n", "\n")
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import email
+import email.policy
 import functools
 import socket
 import ssl
@@ -10,6 +12,7 @@ import threading
 from asyncio import BaseTransport
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from email.message import EmailMessage
 from types import TracebackType
 from typing import AnyStr, Literal, Self
 
@@ -40,6 +43,16 @@ class Arrival:
     content: bytes
     encrypted: bool
     username: str | None
+
+
+def parse(arrival: Arrival) -> EmailMessage:
+    return email.message_from_bytes(arrival.content, policy=email.policy.default)
+
+
+def text_of(arrival: Arrival, subtype: str = "plain") -> str:
+    part = parse(arrival).get_body((subtype,))
+    assert isinstance(part, EmailMessage)
+    return str(part.get_content()).replace("\r\n", "\n")
 
 
 class SmtpServer:
