@@ -1,0 +1,137 @@
+"""examples/contact-form is held to the code: a form that is copied from it is one that the service takes."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from marshmallow.validate import Length
+
+from app.contact.antispam import CAPTCHA_LENGTH
+from app.contact.schema import FORM_TYPES, HONEYPOT, ContactSchema
+from app.errors import ErrorCode
+from app.settings import Settings
+from tests.client import DOCUMENT
+
+FOLDER = Path(__file__).parents[2] / "examples" / "contact-form"
+MODULE = (FOLDER / "contact-form.js").read_text()
+
+OWN_FIELDS = {"tema": "ventas", "tipo_de_partner": "distribuidor"}
+"""The fields that only one kind of form has (specification, ContactRequest)."""
+
+SET_BY_MODULE = {"ts", "captcha_expected"}
+
+Attributes = dict[str, str | None]
+
+
+class Page(HTMLParser):
+    """The elements of the example's page, each with the kind of form that it is shown for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, Attributes]] = []
+        self.kinds: dict[str, str | None] = {}
+        self._kind: str | None = None
+        self.feed((FOLDER / "index.html").read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        if tag == "fieldset":
+            self._kind = attributes.get("data-kind")
+        name = attributes.get("name")
+        if name is not None and tag in {"input", "select", "textarea"}:
+            self.kinds[name] = self._kind
+        self.elements.append((tag, attributes))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "fieldset":
+            self._kind = None
+
+    def named(self, name: str) -> list[Attributes]:
+        return [attributes for _, attributes in self.elements if attributes.get("name") == name]
+
+
+PAGE = Page()
+
+
+def test_the_kinds_are_those_of_the_service() -> None:
+    assert tuple(radio["value"] for radio in PAGE.named("form_type")) == FORM_TYPES
+
+
+def test_the_fields_are_those_of_the_service_and_those_of_one_kind() -> None:
+    own = {name: kind for name, kind in PAGE.kinds.items() if kind is not None}
+
+    assert own == OWN_FIELDS
+    assert (PAGE.kinds.keys() - own.keys()) | SET_BY_MODULE == ContactSchema().fields.keys()
+
+
+@pytest.mark.parametrize("name", ContactSchema().fields)
+def test_no_field_takes_more_than_the_service_does(name: str) -> None:
+    limits = [check.max for check in ContactSchema().fields[name].validators if isinstance(check, Length)]
+    if name == "captcha_input":
+        limits = [CAPTCHA_LENGTH]
+
+    lengths = [int(attributes["maxlength"] or 0) for attributes in PAGE.named(name) if "maxlength" in attributes]
+
+    assert lengths == limits
+
+
+def test_required_is_what_the_service_requires_and_the_name() -> None:
+    required = {name for name, field in ContactSchema().fields.items() if field.required}
+
+    assert {
+        attributes["name"] for _, attributes in PAGE.elements if "required" in attributes or "checked" in attributes
+    } == required | {"nombre", "captcha_input"}
+
+
+def test_every_error_code_has_its_place() -> None:
+    table = MODULE.partition("const ERRORS = {")[2].partition("\n};")[0]
+
+    assert sorted(re.findall(r"^  (\w+):", table, re.MULTILINE)) == sorted(code.code for code in ErrorCode)
+
+
+def test_the_readme_says_what_becomes_of_every_error_code() -> None:
+    rows = re.findall(r"^\| ([a-z_, ]+) \|", (FOLDER / "README.md").read_text(), re.MULTILINE)
+    named = [name for row in rows for name in row.split(", ")]
+
+    assert {code.code for code in ErrorCode} <= set(named)
+
+
+def test_the_captcha_is_as_long_as_the_service_wants_it() -> None:
+    assert f"const CAPTCHA_LENGTH = {CAPTCHA_LENGTH};" in MODULE
+
+
+def test_the_honeypot_is_empty_and_outside_of_everybodys_reach() -> None:
+    (honeypot,) = PAGE.named(HONEYPOT)
+    tags = [tag for tag, _ in PAGE.elements]
+    position = [attributes for _, attributes in PAGE.elements].index(honeypot)
+    wrapper = PAGE.elements[position - 2][1]
+
+    assert honeypot.get("value") is None
+    assert honeypot["autocomplete"] == "off"
+    assert tags[position - 2 : position] == ["div", "label"]
+    assert "inert" in wrapper
+    # A machine that reads the page takes it for a field like any other.
+    assert honeypot.get("type", "text") == "text"
+
+
+def test_the_form_posts_where_the_service_started_by_make_run_listens(tmp_path: Path) -> None:
+    bind = Settings.from_env({"MAIL_DIR": str(tmp_path)}).bind
+    (form,) = (attributes for tag, attributes in PAGE.elements if tag == "form")
+
+    assert form["method"] == "post"
+    assert form["action"] == f"http://{bind}/api/v1/contact"
+    assert "/api/v1/contact" in DOCUMENT["paths"]
+    assert bind not in MODULE
+
+
+def test_the_page_needs_nothing_from_elsewhere() -> None:
+    addresses = [
+        attributes[name] or "" for _, attributes in PAGE.elements for name in ("src", "href") if name in attributes
+    ]
+
+    assert sorted(addresses) == ["contact-form.css", "contact-form.js"]
+    for path in (FOLDER / "contact-form.js", FOLDER / "contact-form.css"):
+        assert not re.search(r"https?:|import\b|@import|url\(", path.read_text()), path
