@@ -4,9 +4,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 NODE := node_modules/.bin
+DEMO_PORT := 8080
+
+# Folders of tests/ with a target of their own, because they need programs that `make test` does without.
+EXTRA_TESTS := browser deploy
+
+# $(call need,PROGRAM,PACKAGE): installs Debian's package when the program is missing.
+AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo)
+need = command -v $(1) >/dev/null || { $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq $(2); } \
+	|| { echo "$(1) is missing and could not be installed: please install it" >&2; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test test-deploy lint lint-api format check fuzz lock clean
+.PHONY: help run demo install test test-deploy test-browser lint lint-api format check fuzz lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,26 +25,28 @@ run: $(VENV)/.run ## Start the service on 127.0.0.1:8000 (settings: README.md)
 
 install: $(VENV)/.run ## Install what the service needs to run, and nothing else (docs/deploy.md)
 
-test: $(VENV)/.dev ## Run the tests that need nothing but Python, with their coverage
+demo: $(VENV)/.run ## Start the service and, on 127.0.0.1:8080, the example form that posts to it
+	@echo "The service: http://127.0.0.1:8000   The form: http://127.0.0.1:$(DEMO_PORT)"
+	@$(BIN)/python -m http.server $(DEMO_PORT) --bind 127.0.0.1 --directory examples/contact-form & \
+	form=$$!; trap "kill $$form 2>/dev/null" EXIT INT TERM; $(BIN)/gunicorn
+
+test: $(VENV)/.dev ## Run the tests of the service with their coverage
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(addprefix --ignore=,$(NEED_PROGRAMS))
+	$(BIN)/coverage run -m pytest $(EXTRA_TESTS:%=--ignore=tests/%)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-# Their programs come from Debian, and each folder has a target of its own.
-NEED_PROGRAMS := tests/deploy
-
-test-deploy: $(VENV)/.dev ## Test what is in deploy/ with the real nginx (installs it where it is missing)
-	@$(call debian,nginx,nginx)
-	@$(call debian,systemd-analyze,systemd)
-	@$(call debian,jq,jq)
+test-deploy: $(VENV)/.dev ## Test what is in deploy/ with the real nginx (figures: build/deploy-figures.txt)
+	@$(call need,nginx,nginx)
+	@$(call need,systemd-analyze,systemd)
+	@$(call need,jq,jq)
 	rm -f build/deploy-figures.txt
 	$(BIN)/python -m pytest tests/deploy
 	@cat build/deploy-figures.txt
 
-# A program, and the package of Debian that has it.
-debian = command -v $(1) >/dev/null || { apt-get update -qq && apt-get install -y -qq $(2); } \
-	|| { echo "$(1) is missing: install it, or run this as root on Debian"; exit 1; }
+test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example form in Chromium (pictures: build/screenshots)
+	@$(call need,chromium,chromium)
+	$(BIN)/python -m pytest tests/browser
 
 lint: $(VENV)/.dev ## Run the linters and the type checker
 	$(BIN)/ruff check .
@@ -53,7 +64,7 @@ format: $(VENV)/.dev ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-check: lint lint-api test test-deploy ## All that CI runs
+check: lint lint-api test test-deploy test-browser ## All that CI runs
 
 fuzz: $(VENV)/.dev ## Try many thousand hostile cases (15 to 20 minutes)
 	FUZZ_CASES=8000 $(BIN)/python -m pytest tests/fuzz --hypothesis-show-statistics

@@ -1,0 +1,134 @@
+"""Someone who fills in the example form: what they can do and what they see."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Locator, Page, Request, ViewportSize, expect
+
+from app.contact.antispam import MIN_AGE_SECONDS
+
+ROOT = Path(__file__).parents[2]
+SCREENSHOTS = ROOT / "build" / "screenshots"
+AXE = (ROOT / "node_modules" / "axe-core" / "axe.min.js").read_text()
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+VIEWPORTS: dict[str, ViewportSize] = {
+    "desktop": {"width": 1280, "height": 900},
+    "phone": {"width": 390, "height": 844},
+}
+NARROWEST: ViewportSize = {"width": 320, "height": 640}
+"""Where WCAG 1.4.10 still wants a page without horizontal scrolling."""
+
+VOICE = """
+Object.defineProperty(window, "speechSynthesis", { value: Object.assign(new EventTarget(), {
+  getVoices: () => [{ lang: "es-ES" }], cancel() {}, speak(utterance) { window.spoken = utterance.text; } }) });
+"""
+"""A browser without a screen has no voices: this one writes down what it would say."""
+
+FIELDS = {
+    "nombre": "María Ñúñez",
+    "empresa": "Comercio Ejemplo S.L.",
+    "email": "maria@example.com",
+    "telefono": "+34 600 000 000",
+    "mensaje": "Quisiera una demostración.\n¿Es posible el jueves?",
+}
+
+
+class Visitor:
+    """A page with the form, and the requests that it sends to the service."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.url = url
+        self.posts: list[Request] = []
+        self.opened_at = 0.0
+        page.add_init_script(VOICE)
+        page.on("request", lambda request: self.posts.append(request) if request.method == "POST" else None)
+
+    def open(self) -> None:
+        self.page.goto(self.url)
+        self.opened_at = time.monotonic()
+
+    def fill(self, kind: str = "demo", **changes: str) -> None:
+        """Fill in everything, the captcha included."""
+        self.page.locator(f"[name=form_type][value={kind}]").check()
+        for name, value in (FIELDS | changes).items():
+            self.field(name).fill(value)
+        self.field("captcha_input").fill(self.hear_captcha().lower())
+        self.take_time()
+
+    def take_time(self) -> None:
+        """Let the form grow as old as the service wants it to be."""
+        time.sleep(max(0, self.opened_at + MIN_AGE_SECONDS - time.monotonic()))
+
+    def hear_captcha(self) -> str:
+        """The code as it is read out to those who cannot see it."""
+        self.button("Escuchar el código").click()
+        return "".join(re.findall(r"\w", self.page.evaluate("window.spoken")))
+
+    def send(self) -> None:
+        self.button("Enviar solicitud").click()
+
+    def field(self, name: str) -> Locator:
+        return self.page.locator(f"[name={name}]")
+
+    def error(self, name: str) -> Locator:
+        return self.page.locator(f"#{name}-error")
+
+    def button(self, name: str) -> Locator:
+        return self.page.get_by_role("button", name=name)
+
+    @property
+    def summary(self) -> Locator:
+        return self.page.locator("#contact-summary")
+
+    @property
+    def confirmation(self) -> Locator:
+        return self.page.locator("#contact-confirmation")
+
+    @property
+    def status(self) -> Locator:
+        """What screen readers are told without a move of the focus."""
+        return self.page.get_by_role("status")
+
+    def sees_a_fault_at(self, name: str, text: str | re.Pattern[str]) -> None:
+        field = self.field(name).first
+        expect(self.error(name)).to_have_text(text)
+        expect(field).to_be_focused()
+        described = self.page.locator("[aria-invalid=true]").first
+        expect(described).to_have_accessible_description(re.compile(re.escape(self.error(name).inner_text())))
+        assert described.evaluate("(element, field) => element.contains(field)", field.element_handle())
+
+    def sees_a_summary(self, *texts: str) -> None:
+        expect(self.summary).to_be_focused()
+        for text in texts:
+            expect(self.summary).to_contain_text(text)
+
+    def still_has_what_was_typed(self, **changes: str) -> None:
+        for name, value in (FIELDS | changes).items():
+            expect(self.field(name)).to_have_value(value)
+
+    def record(self, state: str) -> None:
+        """Keep a picture of each layout and theme; in none of them axe-core finds anything or the page is cut off."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.evaluate(AXE)
+        for layout, size in VIEWPORTS.items():
+            self.page.set_viewport_size(size)
+            for theme in ("light", "dark"):
+                self.page.emulate_media(color_scheme=theme)
+                self.page.screenshot(path=SCREENSHOTS / f"{state}-{layout}-{theme}.png", full_page=True)
+                assert self._axe_findings() == [], (state, layout, theme)
+        self.page.set_viewport_size(NARROWEST)
+        assert self.page.evaluate("document.documentElement.scrollWidth") == NARROWEST["width"]
+        self.page.set_viewport_size(VIEWPORTS["desktop"])
+
+    def _axe_findings(self) -> list[Any]:
+        result: dict[str, Any] = self.page.evaluate("rules => axe.run({ runOnly: rules })", RULES)
+        return [
+            (finding["id"], node["html"], node["failureSummary"])
+            for finding in result["violations"] + result["incomplete"]
+            for node in finding["nodes"]
+        ]
