@@ -89,8 +89,7 @@ async function submit(event) {
   event.preventDefault();
   if (button.disabled) return;
   summary.hidden = true;
-  const faults = findFaults();
-  if (showFaults(faults)) return;
+  if (showFaults(findFaults())) return;
 
   button.disabled = true;
   button.textContent = status.textContent = "Enviando…";
@@ -98,7 +97,7 @@ async function submit(event) {
   button.textContent = buttonText;
   if (error?.code === "too_fast") ts = serviceTime(headers);
   if (error) showError(error);
-  else confirm(message);
+  else showConfirmation(message);
   // A renewed ts needs less time than the refused one, for which Retry-After was meant.
   startCountdown(error?.code === "too_fast" ? quota(headers).reset : secondsToWait(headers));
 }
@@ -139,9 +138,9 @@ function showError(error) {
   if (error.code === "bad_captcha") renewCaptcha();
   if (showFaults(error.details?.fields ?? (field ? { [field]: `${error.message} ${advice}` } : {}))) return;
 
-  const lines = [["strong", error.message], ["p", advice]];
-  if (technical) lines.push(["small", `Detalle técnico (${error.code}): ${hint}`]);
-  summary.replaceChildren(...lines.map(([tag, text]) => Object.assign(document.createElement(tag), { textContent: text })));
+  const line = (tag, textContent) => Object.assign(document.createElement(tag), { textContent });
+  summary.replaceChildren(line("strong", error.message), line("p", advice));
+  if (technical) summary.append(line("small", `Detalle técnico (${error.code}): ${hint}`));
   summary.hidden = false;
   summary.focus();
 }
@@ -167,7 +166,7 @@ function setFault(name, text) {
   else described.removeAttribute("aria-invalid");
 }
 
-function confirm(message) {
+function showConfirmation(message) {
   confirmation.querySelector("p").textContent = message;
   form.hidden = true;
   confirmation.hidden = false;
