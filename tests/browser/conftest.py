@@ -78,7 +78,7 @@ def visit(context: BrowserContext) -> Iterator[Visit]:
 
 
 @pytest.fixture
-def visitor(visit: Visit, service: Server) -> Visitor:
+def visitor(service: Server, visit: Visit) -> Visitor:
     return visit(service.port)
 
 

@@ -424,7 +424,7 @@ def test_a_kind_that_the_service_does_not_know_is_marked(visitor: Visitor) -> No
     ],
 )
 def test_a_fault_of_the_website_is_no_fault_of_the_visitor(
-    visit: Visit, service: Server, path: str, code: ErrorCode
+    service: Server, visit: Visit, path: str, code: ErrorCode
 ) -> None:
     visitor = visit(service.port, path)
     visitor.fill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import signal
@@ -56,7 +57,7 @@ def test_the_demo_serves_both_and_ends_both(tmp_path: Path) -> None:
             assert time.monotonic() < deadline, "something outlived Ctrl-C"
             time.sleep(0.1)
     finally:
-        if demo.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(demo.pid, signal.SIGKILL)
 
     assert f"http://127.0.0.1:{form}" in log.read_text()
