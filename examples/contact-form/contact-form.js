@@ -93,6 +93,7 @@ async function submit(event) {
 
   button.disabled = true;
   button.textContent = status.textContent = "Enviando…";
+  countdown.textContent = "";
   const { headers, message, error } = await send();
   button.textContent = buttonText;
   if (error?.code === "too_fast") ts = serviceTime(headers);
@@ -216,7 +217,9 @@ function startCountdown(seconds) {
     if (left > 0) return;
     clearInterval(timer);
     button.disabled = false;
-    if (seconds && !form.hidden) status.textContent = "Ya puede enviar el formulario.";
+    if (!seconds || form.hidden) return;
+    countdown.textContent = "Ya puede enviarlo.";
+    status.textContent = "Ya puede enviar el formulario.";
   };
   timer = setInterval(tick, 1000);
   tick();

@@ -298,7 +298,7 @@ def test_the_quota_is_waited_for_with_a_countdown(visitor: Visitor, service: Ser
 
     expect(visitor.button("Enviar solicitud")).to_be_enabled()
     expect(visitor.status).to_have_text(COUNTDOWN_ENDS)
-    expect(visitor.page.locator("#countdown")).to_be_hidden()
+    expect(visitor.page.locator("#countdown")).to_have_text("Ya puede enviarlo.")
     visitor.record("quota-over")
     visitor.still_has_what_was_typed()
 
@@ -379,7 +379,7 @@ def test_a_double_click_sends_once(visitor: Visitor, mail_server: SmtpServer) ->
 
 
 def test_the_longest_texts_arrive_whole(visitor: Visitor, mail_server: SmtpServer) -> None:
-    longest = {"nombre": "ñ" * 200, "empresa": "€" * 200, "telefono": "0" * 40, "mensaje": "支" * 5000}
+    longest = {"nombre": "ñ" * 200, "empresa": "ü" * 200, "telefono": "0" * 40, "mensaje": "€" * 5000}
     visitor.fill(**longest)
     for name, value in longest.items():
         visitor.field(name).press("End")
@@ -391,7 +391,7 @@ def test_the_longest_texts_arrive_whole(visitor: Visitor, mail_server: SmtpServe
     expect(visitor.confirmation).to_be_visible()
     lines = lines_of(mail_server)
     assert f"Nombre: {'ñ' * 200}" in lines
-    assert f"Mensaje: {'支' * 5000}" in lines
+    assert f"Mensaje: {'€' * 5000}" in lines
 
 
 def test_fields_that_only_the_service_refuses_are_marked(visitor: Visitor) -> None:
