@@ -41,8 +41,8 @@ const ERRORS = {
   too_fast: { advice: AFTER_COUNTDOWN },
   mail_delivery_failed: {
     advice:
-      "El servicio guarda su mensaje y lo hará llegar cuando el correo vuelva a funcionar: no es necesario que lo" +
-      " envíe otra vez. Si es urgente o no recibe respuesta, póngase en contacto con nosotros por otro medio.",
+      "Su mensaje ha quedado guardado para entregarlo más tarde: no es necesario que lo envíe otra vez. Si es urgente" +
+      " o no recibe respuesta, póngase en contacto con nosotros por otro medio.",
   },
   internal_error: {}, // the service's hint suits a visitor
   method_not_allowed: SITE_FAULT,
