@@ -338,7 +338,7 @@ def test_a_mail_server_that_is_down_loses_nothing(visit: Visit, tmp_path: Path) 
         visitor.fill()
         visitor.send()
 
-        visitor.sees_a_summary(ErrorCode.MAIL_DELIVERY_FAILED.message, "El servicio guarda su mensaje")
+        visitor.sees_a_summary(ErrorCode.MAIL_DELIVERY_FAILED.message, "Su mensaje ha quedado guardado")
         visitor.record("mail-server-down")
         visitor.still_has_what_was_typed()
     (kept,) = mailbox.Maildir(tmp_path / "mail", create=False)
