@@ -7,20 +7,22 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import FrameType
 from typing import Any
 
 import pytest
 from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from app.ratelimit.window import SECOND, Decision, Policy, SlidingWindow
-
-API = Policy(quota=60, window_seconds=60)
-CONTACT = Policy(quota=1, window_seconds=30)
+from tests.ratelimit.properties import (
+    API,
+    CONTACT,
+    LimiterAgainstModel,
+    address,
+    assert_exactly_the_quota_was_admitted,
+    hit_from_threads,
+)
 
 
 class Clock:
@@ -40,83 +42,32 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def address(number: int) -> bytes:
-    """The key of one IPv4 client among many."""
-    return number.to_bytes(4)
-
-
-class NaiveWindow:
-    """Keeps every accepted time in a list and counts them anew for each decision."""
+class OwnWindow:
+    """A window in this process, under a clock that stands still until it is moved."""
 
     def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-        self.window = policy.window_seconds * SECOND
-        self.accepted: dict[bytes, list[int]] = {}
+        self._clock = Clock()
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setattr("time.monotonic_ns", self._clock)
+        self.limiter = SlidingWindow(policy)
 
-    def peek(self, client: bytes, now: int) -> Decision:
-        counted = [accepted for accepted in self.accepted.get(client, []) if accepted > now - self.window]
-        remaining = self.policy.quota - len(counted)
-        reset_after = min(counted) + self.window - now if counted else self.window
-        return Decision(self.policy, remaining > 0, remaining, reset_after)
+    def now(self) -> int:
+        return self._clock.now
 
-    def hit(self, client: bytes, now: int) -> Decision:
-        allowed = self.peek(client, now).allowed
-        if allowed:
-            self.accepted.setdefault(client, []).append(now)
-        return self.peek(client, now)._replace(allowed=allowed)
+    def advance(self, nanoseconds: int) -> None:
+        self._clock.now += nanoseconds
+
+    def close(self) -> None:
+        self._patch.undo()
 
 
-clients = st.sampled_from([address(number) for number in range(5)])
+class OwnWindowAgainstModel(LimiterAgainstModel):
+    def make_subject(self, policy: Policy) -> OwnWindow:
+        return OwnWindow(policy)
 
 
-class WindowAgainstModel(RuleBasedStateMachine):
-    """Any sequence of hits, peeks and waits of several clients."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.clock = Clock()
-        self.patch = pytest.MonkeyPatch()
-        self.patch.setattr("time.monotonic_ns", self.clock)
-        self.accepted: dict[bytes, list[int]] = {}
-
-    def teardown(self) -> None:
-        self.patch.undo()
-
-    @initialize(policy=st.sampled_from([CONTACT, Policy(2, 1), Policy(3, 30), Policy(7, 10), API]))
-    def start(self, policy: Policy) -> None:
-        self.model = NaiveWindow(policy)
-        self.subject = SlidingWindow(policy)
-
-    @rule(client=clients, times=st.integers(1, 3) | st.sampled_from([59, 60, 61]))
-    def hit(self, client: bytes, times: int) -> None:
-        for _ in range(times):
-            decision = self.subject.hit(client)
-
-            assert decision == self.model.hit(client, self.clock.now)
-            if decision.allowed:
-                self.accepted.setdefault(client, []).append(self.clock.now)
-
-    @rule(client=clients)
-    def peek(self, client: bytes) -> None:
-        assert self.subject.peek(client) == self.model.peek(client, self.clock.now)
-
-    @rule(nanoseconds=st.sampled_from([1, SECOND // 3, SECOND, 10 * SECOND]) | st.integers(0, 70 * SECOND))
-    def wait(self, nanoseconds: int) -> None:
-        self.clock.now += nanoseconds
-
-    @rule(client=clients, early=st.sampled_from([0, 1]))
-    def wait_until_the_reset_or_just_before(self, client: bytes, early: int) -> None:
-        self.clock.now += self.subject.peek(client).reset_after - early
-
-    @invariant()
-    def no_window_ever_holds_more_than_the_quota(self) -> None:
-        for accepted in self.accepted.values():
-            for first, one_too_many in zip(accepted, accepted[self.model.policy.quota :], strict=False):
-                assert one_too_many - first >= self.model.window
-
-
-TestWindowAgainstModel = WindowAgainstModel.TestCase
-TestWindowAgainstModel.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestOwnWindowAgainstModel = OwnWindowAgainstModel.TestCase
+TestOwnWindowAgainstModel.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
 
 @pytest.mark.parametrize("policy", [CONTACT, API], ids=["contact", "api"])
@@ -205,20 +156,10 @@ class ContestedKey(bytes):
 @pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize("policy", [CONTACT, API], ids=["contact", "api"])
 def test_sixteen_threads_on_one_client_admit_exactly_the_quota(policy: Policy) -> None:
-    threads, client = 16, ContestedKey(address(1))
+    for _ in range(20):
+        decisions = hit_from_threads([SlidingWindow(policy)], ContestedKey(address(1)))
 
-    def hit_often(window: SlidingWindow, start: threading.Barrier) -> list[Decision]:
-        start.wait()
-        return [window.hit(client) for _ in range(10)]
-
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in range(20):
-            window, start = SlidingWindow(policy), threading.Barrier(threads)
-            futures = [pool.submit(hit_often, window, start) for _ in range(threads)]
-            decisions = [decision for future in futures for decision in future.result()]
-
-            admitted = [decision.remaining for decision in decisions if decision.allowed]
-            assert sorted(admitted) == list(range(policy.quota))
+        assert_exactly_the_quota_was_admitted(policy, decisions)
 
 
 class TestTrackedClients:
