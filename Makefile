@@ -7,7 +7,10 @@ NODE := node_modules/.bin
 DEMO_PORT := 8080
 
 # Folders of tests/ with a target of their own, because they need programs that `make test` does without.
-EXTRA_TESTS := browser deploy
+EXTRA_TESTS := browser deploy redis
+
+# Only the tests on a real redis-server run this, so its coverage is measured there.
+SHARED_LIMITS := app/ratelimit/shared.py
 
 # $(call need,PROGRAM,PACKAGE): installs Debian's package when the program is missing.
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo)
@@ -15,7 +18,7 @@ need = command -v $(1) >/dev/null || { $(AS_ROOT) apt-get update -qq && $(AS_ROO
 	|| { echo "$(1) is missing and could not be installed: please install it" >&2; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo install test test-deploy test-browser lint lint-api format check fuzz lock clean
+.PHONY: help run demo install test test-deploy test-browser test-redis lint lint-api format check fuzz lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +37,7 @@ test: $(VENV)/.dev ## Run the tests of the service with their coverage
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest $(EXTRA_TESTS:%=--ignore=tests/%)
 	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report
+	$(BIN)/coverage report --omit=$(SHARED_LIMITS)
 
 test-deploy: $(VENV)/.dev ## Test what is in deploy/ with the real nginx (figures: build/deploy-figures.txt)
 	@$(call need,nginx,nginx)
@@ -47,6 +50,13 @@ test-deploy: $(VENV)/.dev ## Test what is in deploy/ with the real nginx (figure
 test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example form in Chromium (pictures: build/screenshots)
 	@$(call need,chromium,chromium)
 	$(BIN)/python -m pytest tests/browser
+
+test-redis: $(VENV)/.dev ## Test the limits that processes share on a real redis-server
+	@$(call need,redis-server,redis-server)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest tests/redis
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --include=$(SHARED_LIMITS)
 
 lint: $(VENV)/.dev ## Run the linters and the type checker
 	$(BIN)/ruff check .
@@ -64,14 +74,15 @@ format: $(VENV)/.dev ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-check: lint lint-api test test-deploy test-browser ## All that CI runs
+check: lint lint-api test test-deploy test-browser test-redis ## All that CI runs
 
 fuzz: $(VENV)/.dev ## Try many thousand hostile cases (15 to 20 minutes)
 	FUZZ_CASES=8000 $(BIN)/python -m pytest tests/fuzz --hypothesis-show-statistics
 
 lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 	$(BIN)/uv pip compile $(LOCK_FLAGS) setup.cfg -o requirements.txt
-	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra dev setup.cfg -o requirements-dev.txt
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra redis setup.cfg -o requirements-redis.txt
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra dev --extra redis setup.cfg -o requirements-dev.txt
 
 LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --upgrade --custom-compile-command "make lock"
 

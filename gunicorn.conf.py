@@ -3,10 +3,11 @@
 import os
 
 from app.logs import logging_config
+from app.ratelimit.storage import create_storage
 from app.settings import Settings
 
 settings = Settings.from_env(os.environ)
-settings.refuse_shared_limits()
+create_storage(settings)  # One that cannot be used stops the start here, and not one worker after the other.
 
 bind = settings.bind
 workers = settings.workers
@@ -31,13 +32,15 @@ control_socket_disable = True
 
 
 def post_worker_init(worker: object) -> None:
-    """Let the first mail check end before the first request comes, unless the mail server hangs."""
+    """Let the storage and the first mail check be ready before the first request comes, unless a server hangs."""
+    worker.wsgi.extensions["rate_limit_storage"].start(wait=1)
     worker.wsgi.extensions["mail_health"].start(wait=1)
 
 
 def worker_exit(_server: object, worker: object) -> None:
-    """Take leave of the mail server."""
+    """Take leave of the other servers."""
     app = getattr(worker, "wsgi", None)  # None when the app could not be made
     if app is not None:
         app.extensions["mail_health"].stop()
         app.extensions["mailer"].close()
+        app.extensions["rate_limit_storage"].stop()

@@ -19,7 +19,8 @@ from app.logs import ensure_logging
 from app.mail.cli import create_mail_commands
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer, create_mailer
-from app.ratelimit.window import Policy, SlidingWindow
+from app.ratelimit.storage import create_storage
+from app.ratelimit.window import Policy
 from app.settings import Settings
 from app.versions import CURRENT, Versions
 
@@ -36,15 +37,16 @@ def create_app(
     """
     settings = settings or Settings.from_env(os.environ)
     ensure_logging(settings)
-    settings.refuse_shared_limits()
+    storage = create_storage(settings)
     mailer = mailer or create_mailer(settings)
-    limits = limits or Limits(SlidingWindow(API_POLICY), SlidingWindow(CONTACT_POLICY))
+    limits = limits or Limits(storage.limiter(API_POLICY), storage.limiter(CONTACT_POLICY))
     addresses = Addresses(settings)
     versions = Versions.from_settings(settings)
     current = versions[CURRENT]
 
     app = Application(__name__)
     app.extensions["mailer"] = mailer
+    app.extensions["rate_limit_storage"] = storage
     health = app.extensions["mail_health"] = MailHealth(mailer)
     Hooks(
         addresses=addresses,
@@ -56,7 +58,7 @@ def create_app(
     register_error_handlers(app, addresses=addresses, versions=versions)
     composer = Composer(settings.mail_from, settings.sales_email)
     contact = create_contact_view(ContactService(composer, mailer.deliver), limits.contact)
-    app.register_blueprint(create_v1_blueprint(current, contact=contact, health=health))
+    app.register_blueprint(create_v1_blueprint(current, contact=contact, health=health, storage=storage))
     app.register_blueprint(
         create_discovery_blueprint(
             name=settings.api_name,

@@ -30,6 +30,10 @@ LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 PRIVATE_DIRECTORY = "a directory that this user can make and write, and has to itself"
 CREDENTIAL = "ASCII text without control characters"
 STORAGE_SCHEMES = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix")
+STORAGE_ADDRESS = (
+    "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// with the same for TLS, redis+unix://[USER:PASSWORD@]/PATH,"
+    " or valkey://, valkeys:// and valkey+unix://"
+)
 
 T = TypeVar("T")
 
@@ -103,7 +107,7 @@ class Settings:
                 "RATE_LIMIT_STORAGE",
                 _storage,
                 None,
-                f"an address that begins with one of {', '.join(f'{scheme}://' for scheme in STORAGE_SCHEMES)}",
+                STORAGE_ADDRESS,
                 secret=True,
             ),
             api_name=env.read("API_NAME", _text, "Public API", "text without control characters"),
@@ -122,13 +126,6 @@ class Settings:
         if env.faults:
             raise SettingsError(env.faults)
         return settings
-
-    def refuse_shared_limits(self) -> None:
-        """Raise SettingsError when RATE_LIMIT_STORAGE is set: this version shares no limits."""
-        if self.rate_limit_storage:
-            raise SettingsError(
-                ["RATE_LIMIT_STORAGE is set: this version shares no limits; leave it and WORKERS unset"]
-            )
 
     def _contradictions(self, env: _Environment) -> list[str]:
         """Faults that only two variables together show."""
@@ -151,8 +148,8 @@ class Settings:
         if self.workers > 1 and not env.is_set("RATE_LIMIT_STORAGE"):
             faults.append(
                 f"WORKERS='{self.workers}': expected 1 without RATE_LIMIT_STORAGE, for every worker would grant each"
-                " client the whole quota; run several services of one worker each behind nginx's hash of the client's"
-                " address"
+                " client the whole quota; either set it, or run several services of one worker each behind nginx's hash"
+                " of the client's address"
             )
         return faults
 
@@ -299,7 +296,17 @@ def _origins(raw: str) -> tuple[str, ...]:
 
 
 def _storage(raw: str) -> str:
-    if raw.partition("://")[0] not in STORAGE_SCHEMES or not raw.partition("://")[2]:
+    scheme, separator, _ = _text(raw).partition("://")
+    if not separator or scheme not in STORAGE_SCHEMES:
+        raise ValueError
+    url = urlsplit(raw)
+    _ = url.port  # raises ValueError when it is not a port
+    if scheme.endswith("+unix"):
+        complete = not url.hostname and len(url.path) > 1
+    else:
+        # The library would take a database that is no number for database 0.
+        complete = bool(_host(url.hostname or "") and re.fullmatch(r"(/[0-9]*)?", url.path))
+    if not complete or url.fragment:
         raise ValueError
     return raw
 

@@ -42,6 +42,7 @@ def make_app(tmp_path: Path, mailer: RecordingMailer) -> Iterator[MakeApp]:
     for app in apps:
         app.extensions["mail_health"].stop()
         app.extensions["mailer"].close()
+        app.extensions["rate_limit_storage"].stop()
 
 
 @pytest.fixture

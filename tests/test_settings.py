@@ -104,7 +104,18 @@ VALID: dict[str, dict[str, Any]] = {
     },
     "TRUSTED_PROXIES": {"0": 0, "1": 1, "2": 2},
     "RATE_LIMIT_STORAGE": {
-        address: address for address in ("redis://localhost", "redis://:pw@cache:6379/0", "valkey://cache:6379")
+        address: address
+        for address in (
+            "redis://localhost",
+            "redis://:pw@cache:6379/0",
+            "redis://[2001:db8::1]:6379/",
+            "rediss://user:pw@cache?ssl_ca_certs=/etc/ssl/ca.pem",
+            "redis+unix:///run/redis/redis.sock",
+            "redis+unix://:pw@/run/redis/redis.sock?db=1",
+            "valkey://cache:6379",
+            "valkeys://cache",
+            "valkey+unix:///run/valkey.sock",
+        )
     },
     "API_NAME": {"Pagos Ñandú": "Pagos Ñandú"},
     "API_V1_DEPRECATED_ON": {"2026-01-01": date(2026, 1, 1), "2025-02-28": date(2025, 2, 28)},
@@ -198,6 +209,22 @@ INVALID_SECRETS = {
         "localhost:6379",
         "redis:",
         "redis://",
+        "redis://:pw@",
+        "redis:///0",
+        "redis://cache:notaport",
+        "redis://cache:65536",
+        "redis://cache:6379/cache",
+        "redis://:p/w@cache",
+        "redis://cache#1",
+        "redis://ca che",
+        "redis://cache\n",
+        "redis://[::1",
+        "redis+unix://",
+        "redis+unix:///",
+        "redis+unix://run/redis.sock",
+        "unix:///run/redis.sock",
+        "REDIS://cache",
+        " redis://cache",
         "cache",
     ),
 }
@@ -406,6 +433,7 @@ class TestCombinations:
 
         assert len(lines) == 1
         assert lines[0].startswith("WORKERS='2': expected 1 without RATE_LIMIT_STORAGE")
+        assert [way for way in ("either set it", "behind nginx's hash") if way not in lines[0]] == []
 
     def test_several_workers_are_taken_with_a_shared_storage(self, read: ReadEnv) -> None:
         assert read(WORKERS="2", RATE_LIMIT_STORAGE="redis://localhost").workers == 2

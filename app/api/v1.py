@@ -15,6 +15,7 @@ from app.api.framework import Response
 from app.api.parameters import QueryParameter
 from app.contact.schema import ContactSchema
 from app.mail.health import MailHealth
+from app.ratelimit.storage import Storage
 from app.versions import Version
 
 METHOD = QueryParameter("method", ("GET", "POST"))
@@ -24,7 +25,9 @@ CONTACT_PATH = "/contact"
 HEALTH_PATH = "/health"
 
 
-def create_v1_blueprint(version: Version, *, contact: Callable[[], Response], health: MailHealth) -> Blueprint:
+def create_v1_blueprint(
+    version: Version, *, contact: Callable[[], Response], health: MailHealth, storage: Storage
+) -> Blueprint:
     """The blueprint, mounted at the version's base path."""
     blueprint = Blueprint("v1", __name__, url_prefix=version.base_path)
     started_at = time.monotonic()
@@ -62,6 +65,7 @@ def create_v1_blueprint(version: Version, *, contact: Callable[[], Response], he
                     "latency_ms": mail.latency_ms,
                     "undelivered": mail.undelivered,
                 },
+                "rate_limit": {"storage": storage.name, "status": "ok" if storage.in_reach else "fallback"},
             }
         return Response(envelope.success(data=data))
 

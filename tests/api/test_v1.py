@@ -67,13 +67,14 @@ def test_verbose_health_adds_details(client: ValidatingClient) -> None:
     data = client.get("/api/v1/health?verbose=true").get_json()["data"]
 
     assert data.keys() == {"status", "version", "timestamp", "checks", "details"}
-    assert data["details"].keys() == {"uptime_seconds", "mail"}
+    assert data["details"].keys() == {"uptime_seconds", "mail", "rate_limit"}
     assert data["details"]["uptime_seconds"] >= 0
     mail = data["details"]["mail"]
     assert mail.keys() == {"transport", "checked_at", "latency_ms", "undelivered"}
     assert mail["transport"] == "smtp"
     assert mail["undelivered"] == 0
     assert datetime.fromisoformat(mail["checked_at"]).tzinfo is not None
+    assert data["details"]["rate_limit"] == {"storage": "memory", "status": "ok"}
 
 
 def test_health_is_degraded_but_200_while_mail_fails(make_client: MakeClient, mailer: RecordingMailer) -> None:

@@ -202,7 +202,7 @@ def test_verbose_adds_details(make_service: MakeService, server: SmtpServer) -> 
     data = service.get(**VERBOSE)
 
     assert set(data) == {*service.get(verbose="false"), "details"}
-    assert set(data["details"]) == {"uptime_seconds", "mail"}
+    assert set(data["details"]) == {"uptime_seconds", "mail", "rate_limit"}
     mail = data["details"]["mail"]
     assert set(mail) == {"transport", "checked_at", "latency_ms", "undelivered"}
     assert datetime.now(UTC) - datetime.fromisoformat(mail["checked_at"]) <= timedelta(seconds=30)

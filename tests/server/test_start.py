@@ -59,12 +59,31 @@ def test_several_workers_without_a_shared_storage_are_refused(tmp_path: Path) ->
     assert "RATE_LIMIT_STORAGE" in log_file.read_text()
 
 
-def test_limits_that_cannot_be_shared_stop_the_start(tmp_path: Path) -> None:
-    process, log_file = start(tmp_path, RATE_LIMIT_STORAGE="redis://127.0.0.1:1")
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize("missing", ["limits", "redis"])
+def test_a_shared_storage_without_the_extra_stops_the_start(tmp_path: Path, missing: str, command: list[str]) -> None:
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{missing!r}] = None\n")
+    environ = {
+        "MAIL_DIR": str(tmp_path / "mail"),
+        "RATE_LIMIT_STORAGE": "redis://:hunter2@127.0.0.1:1",
+        "PYTHONPATH": str(tmp_path),
+        "PATH": os.environ["PATH"],
+    }
+
+    result = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+    assert result.returncode != 0
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("RATE_LIMIT_STORAGE is set: requires the extra [redis], ")
+    assert line.endswith("pip install --require-hashes -r requirements-redis.txt")
+
+
+def test_an_address_that_the_library_does_not_understand_stops_the_start(tmp_path: Path) -> None:
+    process, log_file = start(tmp_path, RATE_LIMIT_STORAGE="redis://:hunter2@127.0.0.1:1?patience=none")
 
     assert process.wait(60) != 0
-    assert "RATE_LIMIT_STORAGE is set" in log_file.read_text()
-    assert "Traceback" not in log_file.read_text()
+    (line,) = log_file.read_text().splitlines()
+    assert line.startswith("RATE_LIMIT_STORAGE=(hidden): expected ")
 
 
 def test_the_log_can_be_read_by_machines(tmp_path: Path) -> None:

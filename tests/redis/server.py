@@ -1,0 +1,111 @@
+"""A real redis-server on loopback and on a unix socket, which a test can kill, hang and start again."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Self
+
+import redis
+import trustme
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from tests.server.gunicorn import free_port
+
+BOOT_SECONDS = 20
+
+_AGE_ALL = """
+for _, key in ipairs(redis.call('KEYS', '*')) do
+    for index, stamp in ipairs(redis.call('LRANGE', key, 0, -1)) do
+        redis.call('LSET', key, index - 1, stamp - ARGV[1])
+    end
+    redis.call('PEXPIREAT', key, redis.call('PEXPIRETIME', key) - math.floor(ARGV[1] / 1000))
+end
+"""
+
+
+class RedisServer:
+    """Keeps nothing on disk; stays at the same port and socket when it is started again."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self.port = free_port()
+        self.socket = directory / "redis.sock"
+        self._directory = directory
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self.admin: Any = redis.Redis(unix_socket_path=str(self.socket), retry=Retry(NoBackoff(), 0))
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self.admin.close()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        options = {
+            "--bind": "127.0.0.1",
+            "--port": str(self.port),
+            "--unixsocket": str(self.socket),
+            "--dir": str(self._directory),
+            "--save": "",
+        }
+        command = ["redis-server", *itertools.chain.from_iterable(options.items()), *self._options]
+        with (self._directory / "redis.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + BOOT_SECONDS
+        while True:
+            try:
+                self.admin.ping()
+            except redis.ConnectionError:
+                assert self._process.poll() is None, (self._directory / "redis.log").read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            else:
+                return
+
+    def kill(self) -> None:
+        """End it without a farewell."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def pause(self) -> None:
+        """Let it hang: it keeps its connections, takes new ones and answers nothing."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    def now(self) -> int:
+        """Its clock, in microseconds."""
+        seconds, microseconds = self.admin.time()
+        return int(seconds) * 1_000_000 + int(microseconds)
+
+    def age(self, microseconds: int) -> None:
+        """Make everything older, which is to a window what passing time is."""
+        self.admin.eval(_AGE_ALL, 0, microseconds)
+
+
+def tls_options(directory: Path) -> tuple[list[str], Path]:
+    """Options for a server that speaks TLS alone on its port 0, and the file of the authority to trust."""
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    ca, key, chain = directory / "ca.pem", directory / "key.pem", directory / "chain.pem"
+    authority.cert_pem.write_to_path(str(ca))
+    certificate.private_key_pem.write_to_path(str(key))
+    certificate.cert_chain_pems[0].write_to_path(str(chain))
+    options = ["--tls-cert-file", str(chain), "--tls-key-file", str(key), "--tls-auth-clients", "no"]
+    return options, ca

@@ -1,0 +1,188 @@
+"""Several gunicorns on one server: one client, one limit, whatever happens to the server."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from tests.client import validate_response
+from tests.redis.server import RedisServer
+from tests.server.gunicorn import Server, serving
+
+GENEROUS = 10.0
+"""Seconds in which any request has been answered, however busy the machine is: shorter than a client's patience."""
+
+LOST = "the storage of the rate limits is out of reach, this process limits by itself"
+BACK = "the storage of the rate limits is back in reach"
+
+
+@contextmanager
+def services(directory: Path, count: int, **environ: str) -> Iterator[list[Server]]:
+    """So many gunicorns, each as on a machine of its own."""
+    with ExitStack() as stack:
+        running = []
+        for number in range(count):
+            (directory / str(number)).mkdir()
+            running.append(stack.enter_context(serving(directory / str(number), TRUSTED_PROXIES="1", **environ)))
+        yield running
+
+
+def ask(server: Server, client: str, method: str = "GET", path: str = "/api") -> tuple[int, dict[str, str], bytes]:
+    response, body = server.request(method, path, None, {"X-Forwarded-For": client})
+    return response.status, dict(response.headers), body
+
+
+def hammer(servers: list[Server], client: str, times: int, method: str, path: str) -> Counter[int]:
+    """The statuses that one client gets that asks all servers at the same time."""
+    with ThreadPoolExecutor(16) as pool:
+        answers = pool.map(
+            lambda number: ask(servers[number % len(servers)], client, method, path)[0], range(len(servers) * times)
+        )
+        return Counter(answers)
+
+
+def hammer_in_reach(servers: list[Server], method: str, path: str) -> Counter[int]:
+    """The same in a round during which no process was on its own.
+
+    A busy machine may keep the shared server from answering in time. Then the processes rightly limit by themselves,
+    and the round says nothing.
+    """
+    for number in range(20):
+        lost = [server.log.count(LOST) for server in servers]
+        wait_until(lambda: all(server.log.count(LOST) == server.log.count(BACK) for server in servers))
+        statuses = hammer(servers, f"198.51.100.{number}", 160 // len(servers), method, path)
+        if lost == [server.log.count(LOST) for server in servers]:
+            return statuses
+    pytest.fail("the server was never in reach for a whole round")
+
+
+def rate_limit(server: Server, client: str) -> dict[str, str]:
+    status, headers, body = ask(server, client, "GET", "/api/v1/health?verbose=true")
+    validate_response("GET", "/api/v1/health", status, headers, body)
+    details: dict[str, str] = json.loads(body)["data"]["details"]["rate_limit"]
+    return details
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+SETUPS = pytest.mark.parametrize(
+    ("gunicorns", "workers"), [(2, "1"), (1, "2")], ids=["two gunicorns", "two workers of one"]
+)
+
+
+@SETUPS
+def test_one_client_has_one_limit_over_all_processes(
+    gunicorns: int, workers: str, server: RedisServer, tmp_path: Path
+) -> None:
+    with services(tmp_path, gunicorns, RATE_LIMIT_STORAGE=server.url, WORKERS=workers) as running:
+        api = hammer_in_reach(running, "GET", "/api/versioning")
+        contact = hammer_in_reach(running, "POST", "/contact.php")
+
+    assert api == {200: 60, 429: 100}
+    assert contact == {400: 1, 429: 159}
+
+
+class Load:
+    """Requests of ever new clients to all servers in turn, from threads that never pause."""
+
+    def __init__(self, servers: list[Server], threads: int = 4) -> None:
+        self._servers = servers
+        self._stopped = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=[number]) for number in range(threads)]
+        self.statuses: Counter[int] = Counter()
+        self.longest = 0.0
+        self.failures: list[Exception] = []
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+
+    def go_on(self, answers: int = 200) -> None:
+        """Return after so many answers more."""
+        goal = self.statuses.total() + answers
+        wait_until(lambda: self.statuses.total() >= goal or self.failures)
+
+    def _run(self, thread: int) -> None:
+        number = 0
+        while not self._stopped.is_set():
+            number += 1
+            client = f"10.{thread}.{number // 250 % 250}.{number % 250}"
+            begun = time.monotonic()
+            try:
+                status = ask(self._servers[number % len(self._servers)], client)[0]
+            except Exception as error:  # noqa: BLE001 - the test fails by it, and not the thread alone
+                self.failures.append(error)
+                return
+            self.longest = max(self.longest, time.monotonic() - begun)
+            self.statuses[status] += 1
+
+
+FAULTS: dict[str, tuple[Callable[[RedisServer], Any], Callable[[RedisServer], Any]]] = {
+    "killed and restarted": (RedisServer.kill, RedisServer.start),
+    "hanging": (RedisServer.pause, RedisServer.resume),
+}
+
+
+@pytest.mark.parametrize(("lose", "restore"), FAULTS.values(), ids=FAULTS)
+def test_no_visitor_notices_that_the_server_is_gone(
+    lose: Callable[[RedisServer], Any],
+    restore: Callable[[RedisServer], Any],
+    server: RedisServer,
+    tmp_path: Path,
+) -> None:
+    with services(tmp_path, 2, RATE_LIMIT_STORAGE=server.url) as running:
+        with Load(running) as load:
+            load.go_on()
+            lose(server)
+            load.go_on()
+            without = [rate_limit(service, "192.0.2.1") for service in running]
+            restore(server)
+            clients = (f"203.0.113.{number}" for number in range(255))
+            wait_until(lambda: {rate_limit(service, next(clients))["status"] for service in running} == {"ok"})
+            load.go_on()
+        shared = hammer_in_reach(running, "GET", "/api/versioning")
+        logs = [service.log for service in running]
+
+    assert load.failures == []
+    assert load.statuses.keys() == {200}
+    assert load.longest < GENEROUS
+    assert without == [{"storage": "redis", "status": "fallback"}] * 2
+    assert shared == {200: 60, 429: 100}
+    for log in logs:
+        said = re.findall(f"{LOST}|{BACK}", log)
+        assert said == [LOST, BACK] * (len(said) // 2), "each loss and each return is said once"
+        assert "Traceback" not in log
+
+
+def test_a_service_starts_and_limits_without_the_server(tmp_path: Path) -> None:
+    address = f"redis+unix://{tmp_path}/nothing.sock"
+
+    with services(tmp_path, 1, RATE_LIMIT_STORAGE=address) as running:
+        statuses = hammer(running, "192.0.2.1", 80, "GET", "/api/versioning")
+        details = rate_limit(running[0], "192.0.2.2")
+        log = running[0].log
+
+    assert statuses == {200: 60, 429: 20}
+    assert details == {"storage": "redis", "status": "fallback"}
+    assert log.count(LOST) == 1

@@ -1,0 +1,434 @@
+"""The shared windows on a real server: as exact as those in the process, and out of nobody's way when it is gone."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from app.ratelimit.shared import SharedStorage
+from app.ratelimit.window import SECOND, Policy, SlidingWindow
+from tests.ratelimit.properties import (
+    API,
+    CONTACT,
+    LimiterAgainstModel,
+    address,
+    assert_exactly_the_quota_was_admitted,
+    hit_from_threads,
+)
+from tests.redis.conftest import MakeStorage
+from tests.redis.server import RedisServer, tls_options
+
+POLICIES = pytest.mark.parametrize("policy", [CONTACT, API], ids=["contact", "api"])
+GENEROUS = 5.0
+"""Seconds within which anything that does not hang has happened, however busy the machine is."""
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
+    return [(record.levelno, record.getMessage()) for record in caplog.records if record.name.startswith("app.")]
+
+
+def lost(error: str) -> tuple[int, str]:
+    return logging.WARNING, f"the storage of the rate limits is out of reach, this process limits by itself: {error}"
+
+
+BACK = (logging.INFO, "the storage of the rate limits is back in reach")
+
+
+class OnServer:
+    """Windows on a server whose time passes by itself, and faster when the stamps of all requests are made older."""
+
+    def __init__(self, policy: Policy, server: RedisServer, storage: SharedStorage) -> None:
+        server.admin.flushall()
+        self._server = server
+        self._passed = 0
+        self.limiter = storage.limiter(policy)
+
+    def now(self) -> int:
+        return (self._server.now() + self._passed) * 1_000
+
+    def advance(self, nanoseconds: int) -> None:
+        self._server.age(nanoseconds // 1_000)
+        self._passed += nanoseconds // 1_000
+
+    def close(self) -> None:
+        pass
+
+
+def test_any_sequence_of_requests_is_decided_as_the_model_does(server: RedisServer, make_storage: MakeStorage) -> None:
+    storage = make_storage(server.url)
+
+    class OnServerAgainstModel(LimiterAgainstModel):
+        def make_subject(self, policy: Policy) -> OnServer:
+            return OnServer(policy, server, storage)
+
+    case = OnServerAgainstModel.TestCase
+    case.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+    case("runTest").runTest()
+
+    assert storage.in_reach
+
+
+@POLICIES
+def test_sixteen_threads_of_four_processes_on_one_client_admit_exactly_the_quota(
+    policy: Policy, server: RedisServer, make_storage: MakeStorage
+) -> None:
+    limiters = [make_storage(server.url).limiter(policy) for _ in range(4)]
+
+    for number in range(20):
+        decisions = hit_from_threads(limiters, address(number))
+
+        assert_exactly_the_quota_was_admitted(policy, decisions)
+
+
+def test_a_pool_with_fewer_connections_than_threads_is_as_exact(server: RedisServer, make_storage: MakeStorage) -> None:
+    limiter = make_storage(server.url, connections=1).limiter(API)
+
+    assert_exactly_the_quota_was_admitted(API, hit_from_threads([limiter], address(1)))
+
+
+class TestKeys:
+    @POLICIES
+    def test_they_expire_when_the_newest_request_has_left_the_window(
+        self, policy: Policy, server: RedisServer, make_storage: MakeStorage
+    ) -> None:
+        limiter = make_storage(server.url).limiter(policy)
+        for _ in range(policy.quota + 5):
+            limiter.hit(address(1))
+
+        (key,) = server.admin.keys("*:00000001")
+
+        newest = int(server.admin.lindex(key, -1))
+        leaves = newest + policy.window_seconds * 1_000_000
+        assert leaves <= server.admin.pexpiretime(key) * 1_000 < leaves + 1_000
+        assert server.admin.llen(key) == policy.quota
+
+    def test_nothing_is_left_after_the_window(self, server: RedisServer, make_storage: MakeStorage) -> None:
+        storage = make_storage(server.url)
+        limiter = storage.limiter(Policy(quota=3, window_seconds=1))
+        for number in range(10):
+            limiter.hit(address(number))
+        storage.stop()
+
+        wait_until(lambda: server.admin.dbsize() == 0)
+
+    def test_peeking_leaves_none(self, server: RedisServer, make_storage: MakeStorage) -> None:
+        make_storage(server.url).limiter(API).peek(address(1))
+
+        assert server.admin.keys("*:00000001") == []
+
+    def test_policies_do_not_share_them(self, server: RedisServer, make_storage: MakeStorage) -> None:
+        storage = make_storage(server.url)
+        storage.limiter(API).hit(address(1))
+
+        assert storage.limiter(CONTACT).hit(address(1)).allowed
+
+
+class TestClockSetBack:
+    """To the server's clock set back by an hour, the requests of a minute ago are an hour ahead."""
+
+    @pytest.fixture
+    def limiter(self, server: RedisServer, make_storage: MakeStorage) -> Any:
+        limiter = make_storage(server.url).limiter(Policy(quota=2, window_seconds=30))
+        limiter.hit(address(1))
+        server.age(10_000_000)
+        limiter.hit(address(1))
+        server.age(-3_600_000_000)
+        return limiter
+
+    def test_it_admits_nobody_early(self, limiter: Any, server: RedisServer) -> None:
+        first = limiter.hit(address(1))
+        server.age(first.reset_after // 1_000 - SECOND // 1_000)
+        just_before = limiter.hit(address(1))
+
+        assert not first.allowed
+        assert not just_before.allowed
+
+    def test_it_keeps_nobody_out_for_longer_than_before(self, limiter: Any, server: RedisServer) -> None:
+        refused = limiter.hit(address(1))
+        server.age(refused.reset_after // 1_000)
+
+        assert 19 * SECOND <= refused.reset_after <= 20 * SECOND
+        assert limiter.hit(address(1)).allowed
+
+    def test_it_keeps_no_key_for_longer_than_a_window(self, limiter: Any, server: RedisServer) -> None:
+        limiter.peek(address(1))
+
+        (key,) = server.admin.keys("*:00000001")
+        assert server.admin.pttl(key) <= 30_001
+
+
+class TestRoundTrips:
+    @pytest.fixture
+    def asked(
+        self, server: RedisServer, make_storage: MakeStorage, monkeypatch: pytest.MonkeyPatch
+    ) -> Callable[[Callable[[Any], object]], list[str]]:
+        """What a client asks the server for while it does something; each is one round trip."""
+        monkeypatch.setattr("app.ratelimit.shared.PROBE_INTERVAL", 3600)
+        limiter = make_storage(server.url).limiter(API)
+
+        def asked(action: Callable[[Any], object]) -> list[str]:
+            with server.admin.monitor() as monitor:
+                action(limiter)
+                server.admin.ping()
+                commands = []
+                while (entry := monitor.next_command())["command"] != "PING":
+                    if entry["client_type"] != "lua":
+                        commands.append(entry["command"].split()[0])
+            return commands
+
+        return asked
+
+    def test_a_decision_is_one(self, asked: Callable[..., list[str]]) -> None:
+        assert asked(lambda limiter: limiter.hit(address(1))) == ["EVALSHA"]
+        assert asked(lambda limiter: limiter.peek(address(1))) == ["EVALSHA"]
+
+    def test_one_that_the_server_has_forgotten_the_script_of_is_two(
+        self, asked: Callable[..., list[str]], server: RedisServer
+    ) -> None:
+        server.admin.script_flush()
+
+        assert asked(lambda limiter: [limiter.hit(address(1)) for _ in range(3)]) == [
+            "EVALSHA",
+            "EVAL",
+            "EVALSHA",
+            "EVALSHA",
+        ]
+
+
+class TestAddresses:
+    @pytest.mark.parametrize("scheme", ["redis", "valkey"])
+    def test_tcp(self, scheme: str, server: RedisServer, make_storage: MakeStorage) -> None:
+        storage = make_storage(f"{scheme}://127.0.0.1:{server.port}/3")
+
+        storage.limiter(API).hit(address(1))
+
+        assert storage.in_reach
+        assert server.admin.info("keyspace").keys() == {"db3"}
+
+    @pytest.mark.parametrize("scheme", ["redis", "valkey"])
+    def test_unix_socket(self, scheme: str, server: RedisServer, make_storage: MakeStorage) -> None:
+        assert make_storage(f"{scheme}+unix://{server.socket}").in_reach
+
+    @pytest.mark.parametrize("address", ["redis://:s%40cret@127.0.0.1:{port}", "redis+unix://:s%40cret@{socket}"])
+    def test_password(self, address: str, server: RedisServer, make_storage: MakeStorage) -> None:
+        server.admin.config_set("requirepass", "s@cret")
+
+        assert make_storage(address.format(port=server.port, socket=server.socket)).in_reach
+
+    def test_user_with_no_more_rights_than_are_needed(self, server: RedisServer, make_storage: MakeStorage) -> None:
+        server.admin.acl_setuser(
+            "limiter",
+            enabled=True,
+            passwords=["+s3cret"],
+            keys=["public-web-interface:*"],
+            commands=["+" + name for name in COMMANDS],
+        )
+
+        assert make_storage(f"redis://limiter:s3cret@127.0.0.1:{server.port}").in_reach
+
+    @pytest.mark.parametrize("scheme", ["rediss", "valkeys"])
+    def test_tls(self, scheme: str, tmp_path: Path, make_storage: MakeStorage) -> None:
+        options, ca = tls_options(tmp_path)
+        with RedisServer(tmp_path, *options) as server:
+            server.admin.config_set("port", 0)
+            server.admin.config_set("tls-port", server.port)
+
+            assert make_storage(f"{scheme}://127.0.0.1:{server.port}?ssl_ca_certs={ca}").in_reach
+            assert not make_storage(f"{scheme}://127.0.0.1:{server.port}").in_reach
+
+
+COMMANDS = ["evalsha", "eval", "time", "lindex", "lrange", "lset", "lpop", "llen", "rpush", "pexpireat"]
+
+
+FAULTS: dict[str, tuple[Callable[[RedisServer], object], str]] = {
+    "killed": (RedisServer.kill, "ConnectionError"),
+    "hanging": (RedisServer.pause, "TimeoutError"),
+    "a replica that takes no writes": (
+        lambda server: server.admin.replicaof("127.0.0.1", str(server.port)),
+        "ReadOnlyError",
+    ),
+    "out of memory": (lambda server: server.admin.config_set("maxmemory", "1"), "OutOfMemoryError"),
+    "without the permission": (
+        lambda server: server.admin.execute_command("ACL", "SETUSER", "default", "-rpush"),
+        "ResponseError",
+    ),
+}
+REPAIRS: dict[str, Callable[[RedisServer], object]] = {
+    "killed": RedisServer.start,
+    "hanging": RedisServer.resume,
+    "a replica that takes no writes": lambda server: server.admin.replicaof("NO", "ONE"),
+    "out of memory": lambda server: server.admin.config_set("maxmemory", "0"),
+    "without the permission": lambda server: server.admin.execute_command("ACL", "SETUSER", "default", "+rpush"),
+}
+
+
+def test_a_decision_that_needs_two_answers_ends_within_100_ms(timeout: float) -> None:
+    assert 2 * timeout < 0.1
+
+
+class TestOutOfReach:
+    @pytest.fixture(autouse=True)
+    def log(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+
+    @pytest.mark.parametrize("fault", FAULTS)
+    def test_the_process_limits_by_itself_until_the_server_is_back(
+        self, fault: str, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        storage = make_storage(f"redis+unix://{server.socket}")
+        limiter = storage.limiter(CONTACT)
+        shared = limiter.hit(address(1)).allowed
+        break_it, error = FAULTS[fault]
+
+        break_it(server)
+        own = [limiter.hit(address(2)).allowed for _ in range(100)]
+        said = lines(caplog)
+        in_reach = storage.in_reach
+        REPAIRS[fault](server)
+        wait_until(lambda: storage.in_reach)
+
+        assert shared
+        assert own == [True] + [False] * 99
+        assert said == [lost(error)]
+        assert not in_reach
+        assert lines(caplog) == [*said, BACK]
+        assert not limiter.hit(address(1)).allowed or fault == "killed"
+        assert limiter.hit(address(3)).allowed
+        assert server.admin.keys("*:00000003")
+
+    def test_the_windows_on_the_server_go_on_where_they_were(
+        self, server: RedisServer, make_storage: MakeStorage
+    ) -> None:
+        storage = make_storage(server.url)
+        limiter = storage.limiter(API)
+        for _ in range(40):
+            limiter.hit(address(1))
+
+        server.pause()
+        own = limiter.hit(address(1))
+        server.resume()
+        wait_until(lambda: storage.in_reach)
+
+        assert own.remaining == 59
+        # What timed out may have reached the server, and then counts there too: never early, at worst late.
+        assert limiter.peek(address(1)).remaining in {19, 20}
+
+    def test_a_request_that_comes_while_it_hangs_does_not_wait_for_it(
+        self, server: RedisServer, make_storage: MakeStorage
+    ) -> None:
+        """Not even when the address asks for patience."""
+        limiter = make_storage(f"{server.url}?socket_timeout=60&retry_on_timeout=yes").limiter(API)
+        server.pause()
+
+        begun = time.monotonic()
+        decisions = hit_from_threads([limiter], address(1))
+        elapsed = time.monotonic() - begun
+
+        assert_exactly_the_quota_was_admitted(API, decisions)
+        assert elapsed < GENEROUS
+
+    def test_a_server_that_goes_while_nobody_asks_is_noticed(
+        self, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        storage = make_storage(server.url)
+
+        server.kill()
+        wait_until(lambda: not storage.in_reach)
+
+        assert lines(caplog) == [lost("ConnectionError")]
+
+    def test_one_that_closes_a_connection_is_back_before_the_next_look(
+        self, server: RedisServer, make_storage: MakeStorage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("app.ratelimit.shared.PROBE_INTERVAL", 3600)
+        storage = make_storage(server.url)
+        limiter = storage.limiter(API)
+
+        server.admin.client_kill_filter(_type="normal", skipme=True)
+        limiter.hit(address(1))
+        wait_until(lambda: storage.in_reach)
+
+        assert limiter.hit(address(1)).remaining == 59
+
+    def test_a_process_can_start_without_it(
+        self, tmp_path: Path, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        server = RedisServer(tmp_path)
+        storage = make_storage(server.url)
+        said = lines(caplog)
+
+        decision = storage.limiter(CONTACT).hit(address(1))
+        with server:
+            wait_until(lambda: storage.in_reach)
+
+        assert said == [lost("ConnectionError")]
+        assert decision.allowed
+        assert lines(caplog)[:2] == [*said, BACK]
+
+    def test_a_name_that_takes_forever_to_resolve_keeps_no_request(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        resolved = threading.Event()
+
+        def hang(*_: object, **__: object) -> Any:
+            resolved.wait()
+            raise socket.gaierror
+
+        monkeypatch.setattr("socket.getaddrinfo", hang)
+        storage = SharedStorage("redis://cache.example.com", connections=1)
+
+        begun = time.monotonic()
+        decisions = [storage.limiter(CONTACT).hit(address(1)).allowed for _ in range(10)]
+        elapsed = time.monotonic() - begun
+        resolved.set()
+        storage.stop()
+
+        assert decisions == [True] * 10  # each limiter is a process of its own
+        assert elapsed < GENEROUS
+
+    def test_a_wrong_password_is_named_and_not_shown(
+        self, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        server.admin.config_set("requirepass", "s3cret")
+
+        storage = make_storage(f"redis://:hunter2@127.0.0.1:{server.port}")
+
+        assert not storage.in_reach
+        assert lines(caplog) == [lost("AuthenticationError")]
+
+    def test_an_answer_that_comes_after_the_server_was_lost_and_found_changes_nothing(
+        self, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        storage = make_storage(server.url)
+        before = storage._connections
+        assert before is not None
+        storage._lose(before, OSError())
+        wait_until(lambda: storage.in_reach)
+
+        storage._lose(before, OSError())
+
+        assert storage.in_reach
+        assert lines(caplog) == [lost("OSError"), BACK]
+
+
+def test_a_window_in_the_process_and_one_on_the_server_answer_alike(
+    server: RedisServer, make_storage: MakeStorage
+) -> None:
+    limiters = [SlidingWindow(API), make_storage(server.url).limiter(API)]
+
+    own, shared = ([limiter.hit(address(1)) for _ in range(62)] for limiter in limiters)
+
+    assert [decision[:3] for decision in own] == [decision[:3] for decision in shared]
