@@ -5,8 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import socket
+import socketserver
 import subprocess
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -97,6 +102,28 @@ class RedisServer:
     def age(self, microseconds: int) -> None:
         """Make everything older, which is to a window what passing time is."""
         self.admin.eval(_AGE_ALL, 0, microseconds)
+
+
+@contextmanager
+def slowed_down(server: RedisServer, seconds: float) -> Iterator[str]:
+    """The address of a way to the server on which every answer takes so long."""
+
+    class Way(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with socket.create_connection(("127.0.0.1", server.port)) as onward, suppress(OSError):
+                while question := self.request.recv(65536):
+                    onward.sendall(question)
+                    answer = onward.recv(65536)
+                    time.sleep(seconds)
+                    self.request.sendall(answer)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Way) as ways:
+        ways.daemon_threads = True
+        threading.Thread(target=ways.serve_forever, daemon=True).start()
+        try:
+            yield f"redis://127.0.0.1:{ways.server_address[1]}"
+        finally:
+            ways.shutdown()
 
 
 def tls_options(directory: Path) -> tuple[list[str], Path]:

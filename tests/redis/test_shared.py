@@ -24,7 +24,7 @@ from tests.ratelimit.properties import (
     hit_from_threads,
 )
 from tests.redis.conftest import MakeStorage
-from tests.redis.server import RedisServer, tls_options
+from tests.redis.server import RedisServer, slowed_down, tls_options
 
 POLICIES = pytest.mark.parametrize("policy", [CONTACT, API], ids=["contact", "api"])
 GENEROUS = 5.0
@@ -288,8 +288,14 @@ class TestOutOfReach:
 
     @pytest.mark.parametrize("fault", FAULTS)
     def test_the_process_limits_by_itself_until_the_server_is_back(
-        self, fault: str, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+        self,
+        fault: str,
+        server: RedisServer,
+        make_storage: MakeStorage,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        monkeypatch.setattr("app.ratelimit.shared.PROBE_INTERVAL", 0.01)
         storage = make_storage(f"redis+unix://{server.socket}")
         limiter = storage.limiter(CONTACT)
         shared = limiter.hit(address(1)).allowed
@@ -297,6 +303,7 @@ class TestOutOfReach:
 
         break_it(server)
         own = [limiter.hit(address(2)).allowed for _ in range(100)]
+        time.sleep(0.3)  # for many a look at the server that must not take it for repaired
         said = lines(caplog)
         in_reach = storage.in_reach
         REPAIRS[fault](server)
@@ -398,6 +405,23 @@ class TestOutOfReach:
 
         assert decisions == [True] * 10  # each limiter is a process of its own
         assert elapsed < GENEROUS
+
+    @pytest.mark.parametrize("seconds", [0.3, 0.6], ids=["barely fast enough", "too slow"])
+    def test_a_server_that_would_come_and_go_all_the_time_does_not_come(
+        self,
+        seconds: float,
+        server: RedisServer,
+        make_storage: MakeStorage,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr("app.ratelimit.shared.TIMEOUT", 0.5)
+
+        with slowed_down(server, seconds) as url:
+            storage = make_storage(url, connections=1)
+
+            assert not storage.in_reach
+            assert lines(caplog) == [lost("TimeoutError")]
 
     def test_a_wrong_password_is_named_and_not_shown(
         self, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
