@@ -172,6 +172,15 @@ class TestClockSetBack:
         assert server.admin.pttl(key) <= 30_001
 
 
+def test_a_process_that_ends_takes_its_leave(server: RedisServer, make_storage: MakeStorage) -> None:
+    storage = make_storage(server.url, connections=4)
+    connected = len(server.admin.client_list())
+
+    storage.stop()
+
+    wait_until(lambda: len(server.admin.client_list()) == connected - 4)
+
+
 class TestRoundTrips:
     @pytest.fixture
     def asked(
