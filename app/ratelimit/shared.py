@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, cast
 
@@ -114,12 +116,15 @@ class SharedStorage:
             # redis-py speaks to Valkey as well, and one client library is less than two.
             storage = RedisStorage("redis" + url.removeprefix("redis").removeprefix("valkey"))
             client = cast("Redis", storage.get_connection())
-            self._pool = client.connection_pool
             # After the address has been read, for it may not loosen what a visitor waits for.
-            self._pool.connection_kwargs.update(
-                socket_timeout=TIMEOUT, socket_connect_timeout=CONNECT_TIMEOUT, health_check_interval=0
-            )
-            self._pool.make_connection()
+            options = client.connection_pool.connection_kwargs | {
+                "socket_timeout": TIMEOUT,
+                "socket_connect_timeout": CONNECT_TIMEOUT,
+                "health_check_interval": 0,
+            }
+            self._make_connection: Callable[[], _Connection]
+            self._make_connection = partial(client.connection_pool.connection_class, **options)
+            self._make_connection()  # finds what the address asks for and no connection has
         except Exception as error:
             raise SettingsError(
                 ["RATE_LIMIT_STORAGE=(hidden): expected an address that the redis library understands"]
@@ -190,20 +195,20 @@ class SharedStorage:
 
     def _run(self) -> None:
         while not self._stopped:
-            self._wake.clear()
             if self._connections is None:
                 self._connect()
                 self._first_result.set()
             else:
                 self.decide(_PROBE, b"", "hit")
             self._wake.wait(PROBE_INTERVAL)
+            self._wake.clear()
 
     def _connect(self) -> None:
         connections: _Connections = SimpleQueue()
         fastest = TIMEOUT
         try:
             for _ in range(self._size):
-                connection: _Connection = self._pool.make_connection()
+                connection = self._make_connection()
                 connections.put(connection)
                 connection.connect()
                 begun = time.perf_counter()

@@ -229,6 +229,11 @@ class TestAddresses:
         assert storage.in_reach
         assert server.admin.info("keyspace").keys() == {"db3"}
 
+    def test_an_address_cannot_leave_threads_without_a_connection(
+        self, server: RedisServer, make_storage: MakeStorage
+    ) -> None:
+        assert make_storage(f"{server.url}?max_connections=1", connections=4).in_reach
+
     @pytest.mark.parametrize("scheme", ["redis", "valkey"])
     def test_unix_socket(self, scheme: str, server: RedisServer, make_storage: MakeStorage) -> None:
         assert make_storage(f"{scheme}+unix://{server.socket}").in_reach
