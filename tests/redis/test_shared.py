@@ -383,8 +383,19 @@ class TestOutOfReach:
         server.admin.client_kill_filter(_type="normal", skipme=True)
         limiter.hit(address(1))
         wait_until(lambda: storage.in_reach)
+        decisions = server.admin.info("commandstats")["cmdstat_evalsha"]["calls"]
+        time.sleep(0.3)  # in which a thread that looks without a pause would look often
 
+        assert server.admin.info("commandstats")["cmdstat_evalsha"]["calls"] == decisions
         assert limiter.hit(address(1)).remaining == 59
+
+    def test_it_is_looked_for_when_nobody_has_begun_to(self, server: RedisServer) -> None:
+        storage = SharedStorage(server.url, connections=1)
+
+        storage.limiter(API).hit(address(1))
+
+        wait_until(lambda: storage.in_reach)
+        storage.stop()
 
     def test_a_process_can_start_without_it(
         self, tmp_path: Path, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
