@@ -273,7 +273,7 @@ FAULTS: dict[str, tuple[Callable[[RedisServer], object], str]] = {
     "killed": (RedisServer.kill, "ConnectionError"),
     "hanging": (RedisServer.pause, "TimeoutError"),
     "a replica that takes no writes": (
-        lambda server: server.admin.replicaof("127.0.0.1", str(server.port)),
+        lambda server: server.admin.replicaof("127.0.0.1", "1"),
         "ReadOnlyError",
     ),
     "out of memory": (lambda server: server.admin.config_set("maxmemory", "1"), "OutOfMemoryError"),
