@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import hypothesis
 import pytest
 from flask import Flask
 
@@ -14,6 +15,10 @@ from tests.client import ValidatingClient
 from tests.factories import make_settings
 from tests.fakes import RecordingMailer
 from tests.mail.server import authority
+
+# Timings decide nothing: a machine may be busy with something else.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 MakeApp = Callable[..., Flask]
 MakeClient = Callable[..., ValidatingClient]

@@ -405,9 +405,7 @@ VALUES = st.recursive(
 CLIENTS = count(1)
 
 
-@settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     body=st.binary(max_size=100)
     | st.dictionaries(st.sampled_from(FIELDS), VALUES).map(lambda body: json.dumps(body).encode()),

@@ -67,7 +67,7 @@ class OwnWindowAgainstModel(LimiterAgainstModel):
 
 
 TestOwnWindowAgainstModel = OwnWindowAgainstModel.TestCase
-TestOwnWindowAgainstModel.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestOwnWindowAgainstModel.settings = settings(max_examples=150, stateful_step_count=40)
 
 
 @pytest.mark.parametrize("policy", [CONTACT, API], ids=["contact", "api"])

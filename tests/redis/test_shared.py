@@ -77,7 +77,7 @@ def test_any_sequence_of_requests_is_decided_as_the_model_does(server: RedisServ
             return OnServer(policy, server, storage)
 
     case = OnServerAgainstModel.TestCase
-    case.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+    case.settings = settings(max_examples=100, stateful_step_count=40)
     case("runTest").runTest()
 
     assert storage.in_reach
