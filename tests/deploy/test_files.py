@@ -139,3 +139,11 @@ def test_nginx_leaves_the_service_room_to_answer_by_itself(tmp_path: Path) -> No
     assert int(limit[1]) * 1024 > MAX_BODY_BYTES
     assert wait
     assert int(wait[1]) > Settings.from_env({"MAIL_DIR": str(tmp_path)}).smtp_timeout
+
+
+@pytest.mark.parametrize("status", [400, 413, 414, 431, 494, 500, 502, 503, 504])
+def test_every_error_of_nginx_s_own_has_an_answer(status: int) -> None:
+    """Some of these no client can make nginx answer as it is set up here."""
+    answered = [line for line in ERRORS.splitlines() if line.startswith("error_page")]
+
+    assert len([line for line in answered if str(status) in line.split()]) == 1
