@@ -43,6 +43,7 @@ test-deploy: $(VENV)/.dev ## Test what is in deploy/ with the real nginx (figure
 	@$(call need,nginx,nginx)
 	@$(call need,systemd-analyze,systemd)
 	@$(call need,jq,jq)
+	@$(call need,curl,curl)
 	rm -f build/deploy-figures.txt
 	$(BIN)/python -m pytest tests/deploy
 	@cat build/deploy-figures.txt

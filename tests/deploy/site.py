@@ -45,7 +45,7 @@ http {{
     access_log off;
     set_real_ip_from {relay};
     real_ip_header {relayed};
-    include {directory}/site.conf;
+    include {directory}/public-web-interface.conf;
 }}
 """
 
@@ -92,19 +92,21 @@ class Site:
             "/run/public-web-interface/": f"{self.directory}/run/",
             "/var/log/nginx/": f"{self.directory}/log/",
             f"/etc/letsencrypt/live/{SERVER_NAME}/": f"{self.directory}/tls/",
-            "include snippets/": f"include {DEPLOY}/nginx/snippets/",
-            "listen 80;": f"listen 127.0.0.1:{self.http_port};",
+            "listen 80 ": f"listen 127.0.0.1:{self.http_port} ",
             "listen 443 ": f"listen 127.0.0.1:{self.https_port} ",
-            "    listen [::]:80;\n": "",
-            "    listen [::]:443 ssl http2;\n": "",
-        } | dict(self.changes)
-        site = (DEPLOY / "nginx" / "public-web-interface.conf").read_text()
+            "    listen [::]:80 default_server;\n": "",
+            "    listen [::]:443 ssl http2 default_server;\n": "",
+            **self.changes,
+        }
+        shipped = DEPLOY / "nginx"
+        files = [shipped / "public-web-interface.conf", *(shipped / "snippets").iterdir()]
+        texts = {path.relative_to(shipped): path.read_text() for path in files}
         for there, here in moved.items():
-            assert there in site, there
-            site = site.replace(there, here)
-        # The snippet includes another one, and nginx looks for it beside its main file.
-        (self.directory / "snippets").symlink_to(DEPLOY / "nginx" / "snippets")
-        (self.directory / "site.conf").write_text(site)
+            assert any(there in text for text in texts.values()), there
+            texts = {path: text.replace(there, here) for path, text in texts.items()}
+        (self.directory / "snippets").mkdir()
+        for path, text in texts.items():
+            (self.directory / path).write_text(text)
         main = self.directory / "nginx.conf"
         user = "user root;" if os.geteuid() == 0 else ""
         main.write_text(_MAIN.format(directory=self.directory, user=user, relay=RELAY, relayed=RELAYED))

@@ -20,6 +20,7 @@ from tests.deploy.site import DEPLOY, SERVER_NAME, Site, environment_file, read_
 
 SITE = (DEPLOY / "nginx" / "public-web-interface.conf").read_text()
 ERRORS = (DEPLOY / "nginx" / "snippets" / "public-web-interface-errors.conf").read_text()
+CLIENTS = (DEPLOY / "nginx" / "snippets" / "public-web-interface-clients.conf").read_text()
 ENVIRONMENT = (DEPLOY / "public-web-interface.env").read_text()
 CONTACT_PATHS = (LEGACY_CONTACT_PATH, f"{API_ROOT}/{CURRENT}{CONTACT_PATH}")
 MAX_EXPOSURE = 14
@@ -132,11 +133,14 @@ def test_nginx_states_the_policies_of_the_service(field: str, position: int) -> 
 
 
 def test_nginx_leaves_the_service_room_to_answer_by_itself(tmp_path: Path) -> None:
-    limit = re.search(r"client_max_body_size (\d+)k", SITE)
+    limit = re.search(r"client_max_body_size (\d+)k", CLIENTS)
+    memory = re.search(r"client_body_buffer_size (\d+)k", CLIENTS)
     wait = re.search(r"proxy_read_timeout (\d+)s", SITE)
 
     assert limit
     assert int(limit[1]) * 1024 > MAX_BODY_BYTES
+    assert memory
+    assert int(memory[1]) >= int(limit[1])  # no message is written to nginx's disk
     assert wait
     assert int(wait[1]) > Settings.from_env({"MAIL_DIR": str(tmp_path)}).smtp_timeout
 
@@ -147,3 +151,30 @@ def test_every_error_of_nginx_s_own_has_an_answer(status: int) -> None:
     answered = [line for line in ERRORS.splitlines() if line.startswith("error_page")]
 
     assert len([line for line in answered if str(status) in line.split()]) == 1
+
+
+def test_a_client_s_own_forwarded_address_is_thrown_away() -> None:
+    assert re.findall(r"proxy_set_header X-Forwarded-For (.*);", SITE) == ["$remote_addr"]
+
+
+PATHS_OF_THE_UNIT = {
+    "User": "public-web-interface",
+    "Group": "www-data",
+    "WorkingDirectory": "/opt/public-web-interface",
+    "EnvironmentFile": "/etc/public-web-interface.env",
+    "RuntimeDirectory": "public-web-interface/%i",
+    "RuntimeDirectoryMode": "0750",
+    "StateDirectoryMode": "0700",
+    "Type": "notify",
+    "Restart": "always",
+    "KillMode": "mixed",
+    "CPUAffinity": "%i",
+    "ExecReload": "/bin/kill -HUP $MAINPID",
+}
+
+
+def test_the_unit_says_what_the_page_and_the_site_rely_on() -> None:
+    unit = read_unit()["Service"]
+
+    assert {name: unit[name] for name in PATHS_OF_THE_UNIT} == PATHS_OF_THE_UNIT
+    assert unit["Environment"] == f"BIND=unix:/run/{unit['RuntimeDirectory']}/gunicorn.sock"
