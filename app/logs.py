@@ -51,7 +51,8 @@ def logging_config(settings: Settings) -> dict[str, Any]:
         },
         "root": {"level": level, "handlers": ["stderr"]},
         "loggers": {
-            "gunicorn.error": {"level": level, "propagate": True},
+            # Its debug lines show the targets of requests, which can hold anything.
+            "gunicorn.error": {"level": "INFO" if level == "DEBUG" else level, "propagate": True},
             "gunicorn.access": {"level": "CRITICAL", "propagate": True},
         },
     }
