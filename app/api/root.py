@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import lru_cache
+from http import HTTPStatus
 from pathlib import Path
 
 from flask import Blueprint, request
@@ -37,7 +38,8 @@ def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], Respons
         response = Response(body)
         response.caching = DOCUMENT_CACHE_CONTROL
         response.set_etag(etag)
-        response.make_conditional(request.environ)
+        if request.if_none_match.contains_weak(etag):
+            response.status_code = HTTPStatus.NOT_MODIFIED
         return response
 
     blueprint.post(LEGACY_CONTACT_PATH)(contact)

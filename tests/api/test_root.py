@@ -68,6 +68,11 @@ def test_another_document_is_sent(client: ValidatingClient, condition: str) -> N
     assert response.get_json()["openapi"].startswith("3.1")
 
 
+@pytest.mark.parametrize("field", ["If-Match", "If-Unmodified-Since", "If-Range", "Range"])
+def test_other_conditions_are_not_asked(client: ValidatingClient, field: str) -> None:
+    assert client.get(PATH, headers={field: '"other"'}).status_code == 200
+
+
 def test_the_etag_is_that_of_the_whole_document(client: ValidatingClient) -> None:
     first = client.get(PATH)
     same = client.get(PATH)
