@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import logging
+import selectors
 import socket
 from collections.abc import Iterator
 
@@ -60,3 +61,14 @@ def test_a_client_that_has_gone_is_no_failure(
     assert [record.getMessage().partition("\n")[0] for record in caplog.records] == [
         "unforeseen RuntimeError in the server"
     ]
+
+
+def test_a_worker_that_has_enough_connections_leaves_the_others_waiting(worker: EnvelopeWorker) -> None:
+    worker.alive, worker.nr_conns, worker._accepting = True, 0, True
+    with socket.create_server(("127.0.0.1", 0)) as listener, selectors.DefaultSelector() as worker.poller:
+        worker.sockets = [listener]
+        worker.poller.register(listener, selectors.EVENT_READ)
+        with socket.create_connection(listener.getsockname()):
+            worker.set_accept_enabled(False)
+
+    assert worker.nr_conns == 0
