@@ -18,7 +18,7 @@ need = command -v $(1) >/dev/null || { $(AS_ROOT) apt-get update -qq && $(AS_ROO
 	|| { echo "$(1) is missing and could not be installed: please install it" >&2; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo install test test-deploy test-browser test-redis lint lint-api format check fuzz lock clean
+.PHONY: help run demo install test test-deploy test-browser test-redis lint lint-api format check fuzz bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,10 +80,17 @@ check: lint lint-api test test-deploy test-browser test-redis ## All that CI run
 fuzz: $(VENV)/.dev ## Try many thousand hostile cases (15 to 20 minutes)
 	FUZZ_CASES=8000 $(BIN)/python -m pytest tests/fuzz --hypothesis-show-statistics
 
+bench: $(VENV)/.bench ## Measure the service against others (4 minutes) and rewrite docs/performance.md
+	@$(call need,wrk,wrk)
+	@$(call need,nginx,nginx)
+	@$(call need,$(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)),php-fpm)
+	$(BIN)/python -m bench
+
 lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 	$(BIN)/uv pip compile $(LOCK_FLAGS) setup.cfg -o requirements.txt
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra redis setup.cfg -o requirements-redis.txt
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra dev --extra redis setup.cfg -o requirements-dev.txt
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra bench --constraint requirements-dev.txt setup.cfg -o requirements-bench.txt
 
 LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --upgrade --custom-compile-command "make lock"
 
@@ -105,3 +112,7 @@ $(VENV)/.run: requirements.txt | $(VENV)/bin/python
 $(VENV)/.dev: requirements-dev.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	@touch $@ $(VENV)/.run
+
+$(VENV)/.bench: requirements-bench.txt $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.txt
+	@touch $@

@@ -1,0 +1,133 @@
+"""GETs with the whole contract: limits, CORS, versions, an id and a log line for each request.
+
+The rivals answer the health document as a constant. All but FastAPI run under one gunicorn worker of 32 threads with
+keep-alive, bound to one core; wrk keeps 16 connections busy from another core, and each request comes from the next of
+100,000 client addresses. "CPU" is the processor time of the server per request, which other people's work on the
+machine disturbs less than it does requests per second.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from bench.findings import Bar, Chart, Findings, Goal, figure
+from bench.machine import cpu_seconds
+from bench.rounds import interleaved
+from bench.servers import RIVALS, Server, gunicorn, nginx, php_fpm, proxy, service, uvicorn
+from bench.wrk import load
+
+HEALTH = "/api/v1/health"
+VERSIONING = "/api/versioning"
+
+OURS_VERSIONING = "this service, GET /api/versioning"
+OURS_HEALTH = "this service, GET /api/v1/health"
+OURS_SILENT = "this service, GET /api/versioning, LOG_LEVEL=warning"
+OURS_BEHIND_NGINX = "nginx, this service, GET /api/v1/health"
+BARE = "bare Flask"
+RAW = "raw WSGI"
+USUAL = "Flask with Flask-Limiter, flask-cors and ProxyFix"
+FASTAPI = "FastAPI with slowapi, uvicorn"
+LEGACY = "nginx, PHP-FPM with a lock file per client"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Where requests go, and the process whose time they take."""
+
+    port: int
+    path: str
+    pid: int
+
+
+class Turn(NamedTuple):
+    """What one turn showed."""
+
+    per_second: float
+    cpu_microseconds: float
+
+
+def measure(directory: Path) -> Findings:
+    """Run the section."""
+    with ExitStack() as stack:
+        contestants = _start(stack, directory)
+        results = interleaved({name: partial(_take_turn, contestant) for name, contestant in contestants.items()})
+    speed = {name: median(turn.per_second for turn in turns) for name, turns in results.items()}
+    cost = {name: median(turn.cpu_microseconds for turn in turns) for name, turns in results.items()}
+
+    def ratio(ours: str, rival: str) -> float:
+        return median(a.per_second / b.per_second for a, b in zip(results[ours], results[rival], strict=True))
+
+    return Findings(
+        columns=["", "requests/s", "x bare Flask", "CPU us/request", "x bare Flask's"],
+        rows=[
+            [name, figure(speed[name]), figure(ratio(name, BARE)), figure(cost[name]), figure(cost[name] / cost[BARE])]
+            for name in contestants
+        ],
+        goals=[
+            Goal("GET /api/versioning against bare Flask", ratio(OURS_VERSIONING, BARE), 1, "x", True, True),
+            Goal("GET /api/v1/health against bare Flask", ratio(OURS_HEALTH, BARE), 1, "x", True, True),
+            Goal("GET /api/versioning against the usual stack", ratio(OURS_VERSIONING, USUAL), 3, "x", True, True),
+            Goal("GET /api/v1/health against the usual stack", ratio(OURS_HEALTH, USUAL), 3, "x", True),
+        ],
+        charts=[
+            Chart(
+                "GET, requests per second",
+                "requests/s",
+                [Bar(name, value, name.find("this service") >= 0) for name, value in speed.items()],
+            )
+        ],
+    )
+
+
+def _start(stack: ExitStack, directory: Path) -> dict[str, Contestant]:
+    def direct(path: str, server: Server) -> Contestant:
+        return Contestant(server.port, path, server.pid)
+
+    ours = stack.enter_context(service(directory / "service"))
+    silent = stack.enter_context(service(directory / "silent", environ={"LOG_LEVEL": "warning"}))
+    bare = stack.enter_context(gunicorn("bench.rivals.bare_flask:app", directory / "bare"))
+    raw = stack.enter_context(gunicorn("bench.rivals.raw_wsgi:app", directory / "raw"))
+    usual = stack.enter_context(gunicorn("bench.rivals.usual_stack:app", directory / "usual"))
+    fastapi = stack.enter_context(uvicorn("bench.rivals.fastapi_app:app", directory / "fastapi"))
+    service_socket, php_socket = directory / "service.sock", directory / "php.sock"
+    behind = stack.enter_context(service(directory / "behind", unix=service_socket))
+    php = stack.enter_context(php_fpm(php_socket, directory / "php"))
+    front = stack.enter_context(nginx(proxy(service_socket), directory / "nginx"))
+    legacy_front = stack.enter_context(nginx(_fastcgi(php_socket), directory / "nginx-php"))
+    return {
+        OURS_VERSIONING: direct(VERSIONING, ours),
+        OURS_HEALTH: direct(HEALTH, ours),
+        OURS_SILENT: direct(VERSIONING, silent),
+        BARE: direct(HEALTH, bare),
+        RAW: direct(HEALTH, raw),
+        USUAL: direct(HEALTH, usual),
+        FASTAPI: direct(HEALTH, fastapi),
+        OURS_BEHIND_NGINX: Contestant(front.port, HEALTH, behind.pid),
+        LEGACY: Contestant(legacy_front.port, HEALTH, php.pid),
+    }
+
+
+def _fastcgi(socket_file: Path) -> str:
+    return f"""
+    upstream php {{ server unix:{socket_file}; keepalive 8; keepalive_requests 1000000; }}
+    server {{
+        listen 127.0.0.1:PORT;
+        location / {{
+            include /etc/nginx/fastcgi_params;
+            fastcgi_param SCRIPT_FILENAME {RIVALS}/legacy.php;
+            fastcgi_keep_conn on;
+            fastcgi_pass php;
+        }}
+    }}
+"""
+
+
+def _take_turn(contestant: Contestant) -> Turn:
+    before = cpu_seconds(contestant.pid)
+    seen = load(contestant.port, contestant.path)
+    return Turn(seen.per_second, (cpu_seconds(contestant.pid) - before) / seen.requests * 1e6)

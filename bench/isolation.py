@@ -1,0 +1,66 @@
+"""GET /api/v1/health while every contact client waits on a mail server that never answers.
+
+Two services for each number of threads, one at peace and one beset: twice as many contact clients as it has threads
+post without end, half a second after each answer. The GETs come over 4 connections with 5 ms between them. "Slowest" is
+the slowest of all rounds: what it shows at peace is the machine's own.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from bench.findings import Bar, Chart, Findings, Goal, figure
+from bench.http import HEALTH
+from bench.machine import LOAD_CORE
+from bench.rounds import interleaved
+from bench.servers import process, service
+from bench.sink import sink
+from bench.wrk import command, load
+
+THREADS = (16, 32)
+PEACE, BESET = "at peace", "beset"
+
+
+def measure(directory: Path) -> Findings:
+    """Run the section."""
+    with ExitStack() as stack:
+        settings = stack.enter_context(sink(directory / "sink", silent=True))
+        turns = {}
+        for threads in THREADS:
+            for state in (PEACE, BESET):
+                name = f"{threads} threads, {state}"
+                server = stack.enter_context(service(directory / name, threads=threads, environ=settings))
+                if state == BESET:
+                    posts = command(
+                        server.port, "/contact.php", method="POST", seconds=600, connections=2 * threads, pause_ms=500
+                    )
+                    stack.enter_context(process(posts, directory / f"{name}, posts", LOAD_CORE, ready=lambda: True))
+                turns[threads, state] = partial(load, server.port, HEALTH, connections=4, pause_ms=5)
+        results = interleaved(turns)
+    p50, p99, slowest = (
+        {case: summary(getattr(seen, name) for seen in rounds) for case, rounds in results.items()}
+        for name, summary in (("p50_ms", median), ("p99_ms", median), ("max_ms", max))
+    )
+    goals = []
+    for threads in THREADS:
+        case = (threads, BESET)
+        goals.append(Goal(f"p99 of a GET, mail hanging, {threads} threads", p99[case], 50, "ms", headline=True))
+        goals.append(Goal(f"the slowest GET, mail hanging, {threads} threads", slowest[case], 100, "ms"))
+    return Findings(
+        columns=["threads", "", "p50 ms", "p99 ms", "slowest ms"],
+        rows=[
+            [str(threads), state, *(figure(times[threads, state]) for times in (p50, p99, slowest))]
+            for threads, state in results
+        ],
+        goals=goals,
+        charts=[
+            Chart(
+                "GET while the mail server hangs, p99",
+                "ms",
+                [Bar(f"{threads} threads, {state}", value, state == BESET) for (threads, state), value in p99.items()],
+            )
+        ],
+    )

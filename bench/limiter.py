@@ -1,0 +1,139 @@
+"""The limiter alone, against the moving window of the `limits` library: both in memory, in a process bound to one core.
+
+A decision is one call of `hit` for the next of so many clients, each of which came before, except with 1,000,000
+clients: there every call is a client's first, and this service's limiter, which remembers 100,000, lets an older one go
+for it. The bytes of a client include its key.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from limits import parse
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+
+from app import API_POLICY
+from app.ratelimit.window import MAX_CLIENTS, SlidingWindow
+from bench.findings import Bar, Chart, Findings, Goal, figure
+from bench.machine import SERVER_CORE
+from bench.rounds import SECONDS, interleaved
+
+DECISIONS = 40_000 * SECONDS
+MANY = 1_000_000
+NEWCOMERS = f"{MANY:,} clients"
+CASES = (("1 client", 1, 1), ("10,000 clients", 10_000, 1), ("8 threads", 10_000, 8))
+"""How many clients decide in how many threads."""
+
+OURS, LIMITS = "this service", "limits, moving window"
+
+Hit = Callable[[Any], object]
+"""Counts a request of the client with this key."""
+
+
+def measure(_directory: Path) -> Findings:
+    """Run the section."""
+    os.sched_setaffinity(0, {SERVER_CORE})
+    nanoseconds: dict[str, dict[str, float]] = {name: {} for name in MAKERS}
+    for label, clients, threads in CASES:
+        numbers = [number % clients for number in range(DECISIONS)]
+        turns = {name: partial(_time_decisions, make(), _keys(name, numbers), threads) for name, make in MAKERS.items()}
+        for name, times in interleaved(turns).items():
+            nanoseconds[name][label] = median(times)
+    for name, make in MAKERS.items():
+        nanoseconds[name][NEWCOMERS] = _time_decisions(make(), _keys(name, range(MANY)), 1)
+    ratios = {label: nanoseconds[LIMITS][label] / nanoseconds[OURS][label] for label in nanoseconds[OURS]}
+    full, flooded, flooded_longer = _bytes_after(OURS, MAX_CLIENTS, 2 * MAX_CLIENTS, 4 * MAX_CLIENTS)
+    (unbounded,) = _bytes_after(LIMITS, MAX_CLIENTS)
+    bytes_per_client = {OURS: full / MAX_CLIENTS, LIMITS: unbounded / MAX_CLIENTS}
+    return Findings(
+        columns=["", *(f"ns, {label}" for label in ratios), "bytes/client"],
+        rows=[
+            [name, *(figure(nanoseconds[name][label]) for label in ratios), figure(bytes_per_client[name])]
+            for name in MAKERS
+        ],
+        goals=[
+            Goal("a decision against `limits`, at its slowest of these", min(ratios.values()), 10, "x", True, True),
+            Goal("memory of a client with one hit", bytes_per_client[OURS], 200, "bytes", headline=True),
+            Goal("memory after 400,000 new clients against 200,000", flooded_longer / flooded, 1.1, "x"),
+            Goal("the slowest decision at the cap", _slowest_decision_ms(), 20, "ms"),
+        ],
+        charts=[
+            Chart(
+                "Limiter, nanoseconds per decision with 10,000 clients",
+                "ns",
+                [Bar(name, nanoseconds[name]["10,000 clients"], name == OURS) for name in MAKERS],
+            )
+        ],
+    )
+
+
+def _ours() -> Hit:
+    return SlidingWindow(API_POLICY).hit
+
+
+def _limits() -> Hit:
+    policy = parse(f"{API_POLICY.quota}/{API_POLICY.window_seconds}seconds")
+    return partial(MovingWindowRateLimiter(MemoryStorage()).hit, policy)
+
+
+def _keys(name: str, clients: Iterable[int]) -> list[Any]:
+    """What each limiter knows a client by."""
+    return [client.to_bytes(4, "big") if name == OURS else f"10.0.{client}" for client in clients]
+
+
+def _time_decisions(hit: Hit, keys: list[Any], threads: int) -> float:
+    """Nanoseconds per decision."""
+    each = len(keys) // threads
+
+    def decide(first: int) -> None:
+        for key in keys[first : first + each]:
+            hit(key)
+
+    workers = [threading.Thread(target=decide, args=(number * each,)) for number in range(threads)]
+    begun = time.perf_counter_ns()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return (time.perf_counter_ns() - begun) / (each * threads)
+
+
+def _bytes_after(name: str, *numbers: int) -> list[int]:
+    """What the limiter and its keys take after so many new clients have each made a request."""
+    tracemalloc.start()
+    try:
+        hit = MAKERS[name]()
+        taken = []
+        for first, end in pairwise((0, *numbers)):
+            for number in range(first, end):
+                hit(*_keys(name, [number]))
+            taken.append(tracemalloc.get_traced_memory()[0])
+        return taken
+    finally:
+        tracemalloc.stop()
+
+
+def _slowest_decision_ms() -> float:
+    """The median of the rounds' slowest: a single one shows when the machine gave the core to another process."""
+    slowest = []
+    for _ in range(3):
+        hit, worst = _ours(), 0
+        for key in _keys(OURS, range(2 * MAX_CLIENTS)):
+            begun = time.perf_counter_ns()
+            hit(key)
+            worst = max(worst, time.perf_counter_ns() - begun)
+        slowest.append(worst / 1e6)
+    return median(slowest)
+
+
+MAKERS: dict[str, Callable[[], Hit]] = {OURS: _ours, LIMITS: _limits}

@@ -1,0 +1,15 @@
+"""Flask with one view and nothing else."""
+
+from __future__ import annotations
+
+import flask
+
+from bench.rivals import DOCUMENT
+
+app = flask.Flask(__name__)
+
+
+@app.get("/api/v1/health")
+def get_health() -> flask.Response:
+    """The document."""
+    return flask.jsonify(DOCUMENT)

@@ -1,0 +1,16 @@
+"""A WSGI callable with no framework at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+from bench.rivals import DOCUMENT
+
+
+def app(_environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    """The document, whatever was asked."""
+    body = json.dumps(DOCUMENT).encode()
+    start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+    return [body]

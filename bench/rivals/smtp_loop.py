@@ -1,0 +1,35 @@
+"""The least that a delivery can cost: smtplib on one open connection, the same ready message over and over."""
+
+from __future__ import annotations
+
+import json
+import os
+import smtplib
+import ssl
+import time
+
+from app.contact.message import Composer
+from app.contact.schema import examine
+from app.settings import Settings
+from bench.rounds import SECONDS
+
+
+def main() -> None:
+    """Send for a while; print how many messages, in how many seconds, for how much processor time."""
+    settings = Settings.from_env(os.environ)
+    values, _ = examine({"form_type": "ventas", "email": "maria@example.com", "mensaje": "¿Es posible?\n" * 10})
+    content = Composer(settings.mail_from, settings.sales_email).compose(values).content
+    with smtplib.SMTP(settings.smtp_host or "", settings.smtp_port) as server:
+        if settings.smtp_security == "starttls":
+            server.starttls(context=ssl.create_default_context())
+        if settings.smtp_username and settings.smtp_password:
+            server.login(settings.smtp_username, settings.smtp_password)
+        begun, cpu, messages = time.perf_counter(), time.process_time(), 0
+        while (seconds := time.perf_counter() - begun) < SECONDS:
+            server.sendmail(settings.mail_from, settings.sales_email, content)
+            messages += 1
+        print(json.dumps({"messages": messages, "seconds": seconds, "cpu": time.process_time() - cpu}))
+
+
+if __name__ == "__main__":
+    main()

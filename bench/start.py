@@ -1,0 +1,80 @@
+"""From the start of gunicorn to the first answer, and the memory of its worker then.
+
+Both under gunicorn on one core, in turns. "Import" is the time that Python needs to import the application, from the
+start of the process, without gunicorn.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from bench.findings import Bar, Chart, Findings, Goal, figure
+from bench.machine import SERVER_CORE, children, memory_mb, pinned
+from bench.rounds import interleaved
+from bench.servers import ROOT, Server, gunicorn, service
+
+OURS, BARE = "this service", "bare Flask"
+SERVERS: dict[str, Callable[[Path], AbstractContextManager[Server]]] = {
+    OURS: service,
+    BARE: partial(gunicorn, "bench.rivals.bare_flask:app"),
+}
+MODULES = {OURS: "wsgi", BARE: "bench.rivals.bare_flask"}
+
+
+class Turn(NamedTuple):
+    """What one start showed."""
+
+    first_answer_ms: float
+    import_ms: float
+    memory_mb: float
+
+
+def measure(directory: Path) -> Findings:
+    """Run the section."""
+    results = interleaved({name: partial(_start, name, directory / name) for name in SERVERS})
+    figures = {name: Turn(*(median(column) for column in zip(*turns, strict=True))) for name, turns in results.items()}
+    ours, bare = figures[OURS], figures[BARE]
+    return Findings(
+        columns=["", "first answer ms", "import ms", "memory MB"],
+        rows=[[name, *map(figure, turn)] for name, turn in figures.items()],
+        goals=[
+            Goal(
+                "time to the first answer against bare Flask",
+                ours.first_answer_ms / bare.first_answer_ms,
+                1.4,
+                "x",
+                headline=True,
+            ),
+            Goal("memory on top of bare Flask's", ours.memory_mb - bare.memory_mb, 3, "MB", headline=True),
+        ],
+        charts=[
+            Chart(
+                "Start to the first answer",
+                "ms",
+                [Bar(name, turn.first_answer_ms, name == OURS) for name, turn in figures.items()],
+            )
+        ],
+    )
+
+
+def _start(name: str, directory: Path) -> Turn:
+    begun = time.perf_counter()
+    with SERVERS[name](directory) as server:
+        first_answer = time.perf_counter() - begun
+        (worker,) = children(server.pid)
+        memory = memory_mb(worker)
+    begun = time.perf_counter()
+    command = [*pinned(SERVER_CORE), sys.executable, "-c", f"import {MODULES[name]}"]
+    subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"MAIL_DIR": str(directory)}, stderr=subprocess.DEVNULL, check=True
+    )
+    return Turn(first_answer * 1e3, (time.perf_counter() - begun) * 1e3, memory)
