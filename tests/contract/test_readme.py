@@ -75,6 +75,16 @@ def test_the_settings_table_has_the_defaults_of_the_code(
         assert shown == type(shown)(default)
 
 
+def test_the_figures_of_performance_are_those_of_the_document() -> None:
+    goals = (ROOT / "docs" / "performance.md").read_text().partition("\n## Goals\n")[2].partition("\n## ")[0]
+    measured = goals.splitlines()
+    quoted = README.partition("\n## Performance\n")[2].partition("\n## ")[0]
+
+    lines = [line for line in quoted.splitlines() if line.startswith("|")]
+    assert len(lines) > len(["heading", "rule"])
+    assert [line for line in lines if line not in measured] == []
+
+
 def tree() -> Iterator[Path]:
     block = README.partition("## How it is built")[2].split("```")[1]
     folder = Path()
