@@ -53,7 +53,6 @@ def logging_config(settings: Settings) -> dict[str, Any]:
         "loggers": {
             # Its debug lines show the targets of requests, which can hold anything.
             "gunicorn.error": {"level": "INFO" if level == "DEBUG" else level, "propagate": True},
-            "gunicorn.access": {"level": "CRITICAL", "propagate": True},
         },
     }
 

@@ -1,4 +1,4 @@
-"""The gunicorn worker class that answers malformed HTTP in the envelope."""
+"""What of gunicorn the service replaces: its worker, to answer malformed HTTP in the envelope, and its logger."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gunicorn.arbiter import Arbiter
+from gunicorn.glogging import Logger
 from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, ParseException
 from gunicorn.http.wsgi import Response, base_environ
 from gunicorn.workers.gthread import ThreadWorker
@@ -21,6 +22,13 @@ from app.logs import log_unforeseen
 from app.settings import SettingsError
 
 logger = logging.getLogger(__name__)
+
+
+class ServerLogger(Logger):  # type: ignore[misc]  # gunicorn ships no types
+    """gunicorn's logger without its access log: addresses are personal data, and the service has a line of its own."""
+
+    def access(self, *_: Any) -> None:
+        """Do nothing; gunicorn would collect all that a line may show, even where none is written."""
 
 
 class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types

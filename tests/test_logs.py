@@ -20,7 +20,7 @@ LEVELS = ["debug", "info", "warning", "error", "critical"]
 @pytest.fixture(autouse=True)
 def loggers() -> Iterator[None]:
     """Puts logging back to what it was, for it is the whole process's."""
-    loggers = [logging.getLogger(name) for name in ("", "app.test", "gunicorn.error", "gunicorn.access")]
+    loggers = [logging.getLogger(name) for name in ("", "app.test", "gunicorn.error")]
     before = [(logger, logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
     yield
     for logger, handlers, level, propagate in before:
@@ -124,15 +124,6 @@ class TestTheServersOwnLines:
         ours, theirs = lines()
         in_form = re.compile(r"[\d:, -]+")
         assert in_form.sub("", theirs) == in_form.sub("", ours.replace("app.test", "gunicorn.error"))
-
-    def test_there_is_no_access_log_for_addresses_are_personal_data(
-        self, log_format: str, configure: Configure, lines: Lines
-    ) -> None:
-        configure(LOG_FORMAT=log_format, LOG_LEVEL="debug")
-
-        logging.getLogger("gunicorn.access").info("192.0.2.7 GET /api")
-
-        assert lines() == []
 
 
 class TestEnsureLogging:

@@ -36,6 +36,14 @@ def test_a_posted_form_is_stored_where_the_log_says(tmp_path: Path) -> None:
     assert message["Reply-To"] == "maria@example.com"
 
 
+def test_the_server_has_no_access_log_for_addresses_are_personal_data(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        server.request("GET", "/api/versioning", headers={"User-Agent": "ana@example.com"})
+
+    assert len(re.findall("GET /api/versioning", server.log)) == 1
+    assert "ana@example.com" not in server.log
+
+
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_every_fault_of_the_settings_stops_the_start_without_a_traceback(tmp_path: Path, command: list[str]) -> None:
     environ = {
