@@ -41,9 +41,9 @@ def configure(tmp_path: Path) -> Configure:
 
 
 @pytest.fixture
-def lines(capsys: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
+def lines(capfd: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
     def lines() -> list[str]:
-        captured = capsys.readouterr()
+        captured = capfd.readouterr()
         assert captured.out == ""
         return captured.err.splitlines()
 
