@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from flask import Blueprint
@@ -42,35 +43,42 @@ def create_v1_blueprint(
         for method in (None, *METHOD.allowed_values)
     }
 
+    @lru_cache(maxsize=2)
+    def brief_health(second: int, *, mail_ok: bool) -> bytes:
+        return envelope.success(data=_health(version, second, mail_ok=mail_ok))
+
     @blueprint.get("")
     def list_endpoints() -> Response:
         return Response(bodies[METHOD.read()])
 
     @blueprint.get(HEALTH_PATH)
     def get_health() -> Response:
-        verbose = VERBOSE.read() == "true"
-        mail = health.latest()
-        data: dict[str, Any] = {
-            "status": "ok" if mail.ok else "degraded",
-            "version": version.name,
-            "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
-            "checks": {"api": "ok", "mail": "ok" if mail.ok else "fail"},
+        mail, second = health.latest(), int(time.time())
+        if VERBOSE.read() != "true":
+            return Response(brief_health(second, mail_ok=mail.ok))
+        details = {
+            "uptime_seconds": int(time.monotonic() - started_at),
+            "mail": {
+                "transport": health.transport,
+                "checked_at": mail.checked_at.isoformat(timespec="seconds") if mail.checked_at else None,
+                "latency_ms": mail.latency_ms,
+                "undelivered": mail.undelivered,
+            },
+            "rate_limit": {"storage": storage.name, "status": "ok" if storage.in_reach else "fallback"},
         }
-        if verbose:
-            data["details"] = {
-                "uptime_seconds": int(time.monotonic() - started_at),
-                "mail": {
-                    "transport": health.transport,
-                    "checked_at": mail.checked_at.isoformat(timespec="seconds") if mail.checked_at else None,
-                    "latency_ms": mail.latency_ms,
-                    "undelivered": mail.undelivered,
-                },
-                "rate_limit": {"storage": storage.name, "status": "ok" if storage.in_reach else "fallback"},
-            }
-        return Response(envelope.success(data=data))
+        return Response(envelope.success(data=_health(version, second, mail_ok=mail.ok) | {"details": details}))
 
     blueprint.post(CONTACT_PATH)(contact)
     return blueprint
+
+
+def _health(version: Version, second: int, *, mail_ok: bool) -> dict[str, Any]:
+    return {
+        "status": "ok" if mail_ok else "degraded",
+        "version": version.name,
+        "timestamp": datetime.fromtimestamp(second, UTC).isoformat(),
+        "checks": {"api": "ok", "mail": "ok" if mail_ok else "fail"},
+    }
 
 
 def _endpoints(version: Version) -> list[dict[str, Any]]:
