@@ -23,14 +23,15 @@ class Response(flask.Response):
     default_mimetype = "application/json"
     caching = "no-store"
     """The Cache-Control of this response."""
+    response: Iterable[bytes]
     common_fields: Fields = []  # noqa: RUF012 - replaced as a whole, never changed
 
     def get_wsgi_response(self, environ: dict[str, Any]) -> tuple[Iterable[bytes], str, Fields]:
         """The response as PEP 3333 has it."""
-        if self.status_code in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
-            body, status, own = super().get_wsgi_response(environ)  # takes away the fields of a body
+        if environ["REQUEST_METHOD"] == "HEAD" or self.status_code in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
+            body, status, own = super().get_wsgi_response(environ)  # takes away the body, or its fields too
         else:
-            body, status, own = self.get_app_iter(environ), self.status, list(self.headers)
+            body, status, own = self.response, self.status, list(self.headers)
         return body, status, [*own, ("Cache-Control", self.caching), *self.common_fields]
 
 
