@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
 
@@ -45,7 +45,10 @@ class _NoSessions(SessionInterface):
 
 
 class Application(flask.Flask):
-    """An application at the root of its host, without sessions, static files and host names to match."""
+    """An application at the root of its host, without sessions, static files, coroutines and host names to match.
+
+    It has one hook before all views and one after them, where Flask walks through several lists for each request.
+    """
 
     response_class = Response
     session_interface = _NoSessions()
@@ -53,9 +56,26 @@ class Application(flask.Flask):
     def __init__(self, import_name: str) -> None:
         super().__init__(import_name, static_folder=None)
         self.url_map.merge_slashes = False
+        self.before: Callable[[], Response | None] = lambda: None
+        self.after: Callable[[Response], Response] = lambda response: response
 
     def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
         """The router's view of a request, of which only path and method matter here."""
         if request is None:
             return None
         return MapAdapter(self.url_map, "", "/", "", "http", request.path, request.method)
+
+    def preprocess_request(self) -> Response | None:
+        """What the hook before all views answers in place of one, if anything."""
+        return self.before()
+
+    def process_response(self, response: Any) -> Response:
+        """The response as the hook after all views leaves it."""
+        return self.after(response)
+
+    def do_teardown_request(self, *_: object) -> None:
+        """Nothing is left over from a request."""
+
+    def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        """The function itself: none here is a coroutine, which Flask would look into before each call."""
+        return func

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from flask import Flask, request
+from flask import request
 
 from app.api.addresses import Addresses
 from app.api.cors import CorsPolicy
-from app.api.framework import Fields, Response
+from app.api.framework import Application, Fields, Response
 from app.api.visit import Visit, visit_of
 from app.errors import ApiError, ErrorCode
 from app.logs import request_id
@@ -76,10 +76,10 @@ class Hooks:
         self._cors = cors
         self._contact_paths = contact_paths
 
-    def register(self, app: Flask) -> None:
+    def register(self, app: Application) -> None:
         """Put both hooks into the app."""
-        app.before_request(self.admit)
-        app.after_request(self.state)
+        app.before = self.admit
+        app.after = self.state
 
     def admit(self) -> Response | None:
         """OPTIONS has the same answer on all paths that exist; else quota and sunset, in this order.
