@@ -113,6 +113,6 @@ $(VENV)/.dev: requirements-dev.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	@touch $@ $(VENV)/.run
 
-$(VENV)/.bench: requirements-bench.txt $(VENV)/.dev
+$(VENV)/.bench: requirements-bench.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.txt
-	@touch $@
+	@touch $@ $(VENV)/.run

@@ -71,5 +71,5 @@ def load(
     seen = Load(**json.loads(output.splitlines()[-1]))
     if seen.failed or not seen.requests:
         raise RuntimeError(f"{path}: {output}")
-    _next_client = (_next_client + seen.requests) % CLIENTS
+    _next_client = (_next_client + seen.requests + connections) % CLIENTS  # those under way at the end do not count
     return seen
