@@ -50,6 +50,7 @@ def description() -> list[str]:
     programs = [["nginx", "-v"], ["wrk", "-v"], *([[str(php), "-v"]] if php else [])]
     return [
         f"{len(_CORES)} cores of {model[1] if model else platform.machine()}, Linux {platform.release()}",
+        f"load average of the last quarter of an hour: {os.getloadavg()[2]:.1f}",
         f"Python {platform.python_version()}, " + ", ".join(f"{name} {version(name)}" for name in _PACKAGES),
         ", ".join(_first_line(command) for command in programs),
     ]
