@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The rivals have an environment of their own: some of their libraries meddle with Flask's.
+BENCH_VENV := .venv-bench
 NODE := node_modules/.bin
 DEMO_PORT := 8080
 
@@ -80,11 +82,11 @@ check: lint lint-api test test-deploy test-browser test-redis ## All that CI run
 fuzz: $(VENV)/.dev ## Try many thousand hostile cases (15 to 20 minutes)
 	FUZZ_CASES=8000 $(BIN)/python -m pytest tests/fuzz --hypothesis-show-statistics
 
-bench: $(VENV)/.bench ## Measure the service against others (4 minutes) and rewrite docs/performance.md
+bench: $(BENCH_VENV)/.bench ## Measure the service against others (4 minutes) and rewrite docs/performance.md
 	@$(call need,wrk,wrk)
 	@$(call need,nginx,nginx)
 	@$(call need,$(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)),php-fpm)
-	$(BIN)/python -m bench
+	$(BENCH_VENV)/bin/python -m bench
 
 lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 	$(BIN)/uv pip compile $(LOCK_FLAGS) setup.cfg -o requirements.txt
@@ -95,7 +97,7 @@ lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --upgrade --custom-compile-command "make lock"
 
 clean: ## Remove what make has made, but never the mail
-	rm -rf $(VENV) node_modules build .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) node_modules build .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 node_modules/.package-lock.json: package-lock.json
 	npm ci --ignore-scripts --no-audit --no-fund
@@ -113,6 +115,7 @@ $(VENV)/.dev: requirements-dev.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	@touch $@ $(VENV)/.run
 
-$(VENV)/.bench: requirements-bench.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.txt
-	@touch $@ $(VENV)/.run
+$(BENCH_VENV)/.bench: requirements-bench.txt | $(VENV)/bin/python
+	$(BIN)/python -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.txt
+	@touch $@
