@@ -15,7 +15,7 @@ from app.api.root import LEGACY_CONTACT_PATH, create_root_blueprint
 from app.api.v1 import CONTACT_PATH, create_v1_blueprint
 from app.contact.message import Composer
 from app.contact.service import ContactService
-from app.logs import ensure_logging
+from app.logs import RequestLog, ensure_logging
 from app.mail.cli import create_mail_commands
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer, create_mailer
@@ -54,6 +54,7 @@ def create_app(
         versions=versions,
         cors=CorsPolicy(app, settings),
         contact_paths=frozenset({current.base_path + CONTACT_PATH, LEGACY_CONTACT_PATH}),
+        request_log=RequestLog("app.request", settings),
     ).register(app)
     register_error_handlers(app, addresses=addresses, versions=versions)
     composer = Composer(settings.mail_from, settings.sales_email)

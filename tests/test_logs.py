@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.logs import ensure_logging, logging_config
+from app.logs import RequestLog, ensure_logging, logging_config
 from tests.factories import make_settings
 
 LEVELS = ["debug", "info", "warning", "error", "critical"]
@@ -124,6 +124,20 @@ class TestTheServersOwnLines:
         ours, theirs = lines()
         in_form = re.compile(r"[\d:, -]+")
         assert in_form.sub("", theirs) == in_form.sub("", ours.replace("app.test", "gunicorn.error"))
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_the_line_of_a_request_has_the_form_of_all_others(
+    log_format: str, configure: Configure, lines: Lines, tmp_path: Path
+) -> None:
+    configure(LOG_FORMAT=log_format)
+    fields = {"status": 200}
+
+    logging.getLogger("app.test").info("GET ñ", extra=fields)
+    RequestLog("app.test", make_settings(tmp_path / "mail", LOG_FORMAT=log_format)).write("GET ñ", fields)
+
+    ours, theirs = (re.sub(r"[\d:,]+", "0", line) for line in lines())
+    assert ours == theirs
 
 
 class TestEnsureLogging:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Collection
@@ -17,13 +16,11 @@ from app.api.cors import CorsPolicy
 from app.api.framework import Application, Fields, Response
 from app.api.visit import Visit, visit_of
 from app.errors import ApiError, ErrorCode
-from app.logs import request_id
+from app.logs import RequestLog, request_id
 from app.ratelimit.client import truncated
 from app.ratelimit.headers import rate_limit_fields
 from app.ratelimit.window import Decision, Limiter
 from app.versions import API_ROOT, CURRENT, Status, Versions
-
-logger = logging.getLogger(__name__)
 
 API_PREFIX = API_ROOT + "/"
 METHOD_ORDER = ("GET", "HEAD", "POST", "OPTIONS")
@@ -69,12 +66,14 @@ class Hooks:
         versions: Versions,
         cors: CorsPolicy,
         contact_paths: frozenset[str],
+        request_log: RequestLog,
     ) -> None:
         self._addresses = addresses
         self._limits = limits
         self._versions = versions
         self._cors = cors
         self._contact_paths = contact_paths
+        self._request_log = request_log
 
     def register(self, app: Application) -> None:
         """Put both hooks into the app."""
@@ -139,7 +138,7 @@ class Hooks:
         if version and version.lifecycle and version.status() is not Status.CURRENT:
             fields += version.lifecycle.headers
         response.common_fields = fields
-        if logger.isEnabledFor(logging.INFO):
+        if self._request_log.enabled:
             self._log(visit, environ["REQUEST_METHOD"], response.status_code)
         request_id.set("-")
         return response
@@ -147,15 +146,21 @@ class Hooks:
     def _log(self, visit: Visit, method: str, status: int) -> None:
         """One line per request; a path that is not ours is not shown, for it can hold anything."""
         rule = request.url_rule
-        line = {
-            "method": method if method in METHOD_ORDER else "-",
-            "route": rule.rule if rule else "-",
-            "status": status,
-            "code": visit.error_code,
-            "duration_ms": round((time.perf_counter() - visit.started) * 1000, 1),
-            "client": truncated(visit.client),
-        }
-        logger.info("%(method)s %(route)s %(status)d %(code)s %(duration_ms).1f ms %(client)s", line, extra=line)
+        method = method if method in METHOD_ORDER else "-"
+        route = rule.rule if rule else "-"
+        duration_ms = round((time.perf_counter() - visit.started) * 1000, 1)
+        client = truncated(visit.client)
+        self._request_log.write(
+            f"{method} {route} {status} {visit.error_code} {duration_ms} ms {client}",
+            {
+                "method": method,
+                "route": route,
+                "status": status,
+                "code": visit.error_code,
+                "duration_ms": duration_ms,
+                "client": client,
+            },
+        )
 
     def _decision(self, visit: Visit, path: str, status: int) -> Decision:
         """What the response states: the decision that refused the request, else the state of the path's policy."""

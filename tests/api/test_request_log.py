@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from app import logs
 from app.logs import RequestIdFilter
 from tests.conftest import MakeClient
 from tests.factories import contact_body
@@ -16,19 +19,26 @@ from tests.fakes import RecordingMailer
 REQUEST_ID = "0123456789abcdef0123456789abcdef"
 
 
+Lines = Callable[[], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def lines(capfd: pytest.CaptureFixture[str]) -> Lines:
+    """The lines of the requests so far, which must have been logged as JSON."""
+    return lambda: [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+
+
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """All other lines."""
     caplog.set_level(logging.INFO)
     caplog.handler.addFilter(RequestIdFilter())
     return caplog
 
 
-def lines(log: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    return [record for record in log.records if record.name == "app.api.hooks"]
-
-
-def field(record: logging.LogRecord, name: str) -> Any:
-    return getattr(record, name)
+def ids(log: pytest.LogCaptureFixture, text: str) -> list[str]:
+    """The request ids of the records with this text."""
+    return [getattr(record, "request_id") for record in log.records if text in record.getMessage()]  # noqa: B009
 
 
 REQUESTS = {
@@ -42,24 +52,45 @@ REQUESTS = {
 
 @pytest.mark.parametrize(("request_line", "expected"), REQUESTS.values(), ids=REQUESTS)
 def test_a_request_leaves_one_line(
-    make_client: MakeClient, log: pytest.LogCaptureFixture, request_line: tuple[str, str], expected: str
+    make_client: MakeClient, capfd: pytest.CaptureFixture[str], request_line: tuple[str, str], expected: str
 ) -> None:
     method, url = request_line
 
     make_client().open(url, method=method)
 
-    (line,) = lines(log)
-    assert re.fullmatch(rf"{re.escape(expected)} \d+\.\d ms 127\.0\.0\.0/24", line.getMessage())
-    assert "ana" not in log.text
+    (line,) = capfd.readouterr().err.splitlines()
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO app\.request [0-9a-f]{32} "
+        rf"{re.escape(expected)} \d+\.\d ms 127\.0\.0\.0/24",
+        line,
+    )
 
 
-def test_machines_find_the_parts_of_the_line_by_name(make_client: MakeClient, log: pytest.LogCaptureFixture) -> None:
-    make_client().get("/api")
+def test_machines_find_the_parts_of_the_line_by_name(make_client: MakeClient, lines: Lines) -> None:
+    make_client(LOG_FORMAT="json").get("/api")
 
-    (line,) = lines(log)
-    parts = [field(line, name) for name in ("method", "route", "status", "code", "client")]
+    (line,) = lines()
+    assert (line["level"], line["logger"]) == ("INFO", "app.request")
+    parts = [line[name] for name in ("method", "route", "status", "code", "client")]
     assert parts == ["GET", "/api", 200, "-", "127.0.0.0/24"]
-    assert field(line, "duration_ms") >= 0
+    assert line["duration_ms"] >= 0
+    assert line["message"] == f"GET /api 200 - {line['duration_ms']} ms 127.0.0.0/24"
+
+
+@pytest.mark.parametrize("level", ["warning", "error", "critical"])
+def test_there_is_no_line_above_its_level(
+    make_client: MakeClient, capfd: pytest.CaptureFixture[str], level: str
+) -> None:
+    make_client(LOG_LEVEL=level).get("/api")
+
+    assert capfd.readouterr().err == ""
+
+
+def test_a_log_that_cannot_be_written_stops_no_answer(make_client: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = make_client()
+    monkeypatch.setattr(logs, "_STDERR", -1)
+
+    assert client.get("/api").status_code == 200
 
 
 ADDRESSES = {"203.0.113.77": "203.0.113.0/24", "2001:db8:1:2:3:4:5:6": "2001:db8:1::/48", "unknown": "127.0.0.0/24"}
@@ -67,11 +98,11 @@ ADDRESSES = {"203.0.113.77": "203.0.113.0/24", "2001:db8:1:2:3:4:5:6": "2001:db8
 
 @pytest.mark.parametrize(("address", "shown"), ADDRESSES.items())
 def test_a_client_is_shown_by_its_network_alone(
-    make_client: MakeClient, log: pytest.LogCaptureFixture, address: str, shown: str
+    make_client: MakeClient, lines: Lines, address: str, shown: str
 ) -> None:
-    make_client(TRUSTED_PROXIES="1").get("/api", headers={"X-Forwarded-For": address})
+    make_client(TRUSTED_PROXIES="1", LOG_FORMAT="json").get("/api", headers={"X-Forwarded-For": address})
 
-    assert field(lines(log)[0], "client") == shown
+    assert [line["client"] for line in lines()] == [shown]
 
 
 @pytest.mark.parametrize(
@@ -86,30 +117,30 @@ def test_a_client_is_shown_by_its_network_alone(
     ],
 )
 def test_the_id_is_the_proxys_if_it_has_the_form_of_one(
-    make_client: MakeClient, log: pytest.LogCaptureFixture, proxies: str, given: str, *, kept: bool
+    make_client: MakeClient, lines: Lines, proxies: str, given: str, *, kept: bool
 ) -> None:
-    make_client(TRUSTED_PROXIES=proxies).get("/api", headers={"X-Request-ID": given})
+    make_client(TRUSTED_PROXIES=proxies, LOG_FORMAT="json").get("/api", headers={"X-Request-ID": given})
 
-    shown = field(lines(log)[0], "request_id")
-    assert (shown == given) is kept
-    assert re.fullmatch(r"[0-9a-f]{32}", shown)
+    (line,) = lines()
+    assert (line["request_id"] == given) is kept
+    assert re.fullmatch(r"[0-9a-f]{32}", line["request_id"])
 
 
 def test_the_lines_of_a_submission_carry_the_id_of_its_request(
-    make_client: MakeClient, log: pytest.LogCaptureFixture
+    make_client: MakeClient, lines: Lines, log: pytest.LogCaptureFixture
 ) -> None:
-    client = make_client(collaborators={"mailer": None}, TRUSTED_PROXIES="1")  # the one that stores
+    # The mailer that stores.
+    client = make_client(collaborators={"mailer": None}, TRUSTED_PROXIES="1", LOG_FORMAT="json")
 
     client.post("/contact.php", json=contact_body(), headers={"X-Request-ID": REQUEST_ID})
 
-    mail = [record for record in log.records if record.getMessage().endswith("stored")]
-    assert [field(record, "request_id") for record in [*mail, *lines(log)]] == [REQUEST_ID] * 2
+    assert ids(log, "> stored") == [line["request_id"] for line in lines()] == [REQUEST_ID]
 
 
 def test_what_became_of_a_submission_can_be_counted(
-    make_client: MakeClient, log: pytest.LogCaptureFixture, mailer: RecordingMailer
+    make_client: MakeClient, lines: Lines, log: pytest.LogCaptureFixture, mailer: RecordingMailer
 ) -> None:
-    client = make_client(TRUSTED_PROXIES="1")
+    client = make_client(TRUSTED_PROXIES="1", LOG_FORMAT="json")
     bodies = {"192.0.2.1": contact_body(), "192.0.2.2": contact_body(_bp_check="x"), "192.0.2.3": contact_body(ts=0)}
 
     for address, body in bodies.items():
@@ -117,8 +148,7 @@ def test_what_became_of_a_submission_can_be_counted(
     mailer.broken = True
     client.post("/contact.php", json=contact_body(), headers={"X-Forwarded-For": "192.0.2.4"})
 
-    outcomes = [(field(line, "status"), field(line, "code")) for line in lines(log)]
+    logged = lines()
+    outcomes = [(line["status"], line["code"]) for line in logged]
     assert outcomes == [(200, "-"), (200, "-"), (429, "too_fast"), (500, "mail_delivery_failed")]
-    assert [field(record, "request_id") for record in log.records if "discarded" in record.getMessage()] == [
-        field(lines(log)[1], "request_id")
-    ]
+    assert ids(log, "discarded") == [logged[1]["request_id"]]
