@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
+from base64 import b64encode
 from binascii import b2a_qp
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from email.header import Header
 from email.utils import format_datetime
 from typing import Any
 
@@ -38,6 +38,9 @@ HIDDEN = frozenset({"form_type", "ts", "captcha_expected", "captcha_input", "_bp
 
 LINE_LENGTH = 78
 """Characters that a header line should not exceed (RFC 5322, section 2.1.1)."""
+
+ENCODED_BYTES = 36
+"""Bytes of text in an encoded word, which keeps its line below 77 characters (RFC 2047, section 2)."""
 
 _BREAKS = "\n\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0)]
@@ -119,7 +122,12 @@ def _unstructured(name: str, text: str) -> str:
     """A header value as encoded words (RFC 2047), which no text can break out of; plain where that reads the same."""
     if text.isascii() and "=?" not in text and len(name) + len(text) < LINE_LENGTH:
         return text
-    return Header(text, "utf-8", header_name=name).encode(linesep="\r\n")
+    words = [b""]
+    for character in map(str.encode, text):  # an encoded word divides no character
+        if len(words[-1]) + len(character) > ENCODED_BYTES:
+            words.append(b"")
+        words[-1] += character
+    return "\r\n ".join(f"=?utf-8?b?{b64encode(word).decode()}?=" for word in words)
 
 
 def _multipart(headers: list[tuple[str, str]], *, text: str, html: str) -> bytes:
