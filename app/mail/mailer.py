@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import smtplib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from app.errors import ApiError, ErrorCode
@@ -57,16 +59,17 @@ class SmtpMailer:
     def deliver(self, message: Message) -> None:
         """Write the message to disk, hand it over, and take it off the disk; a disk that fails is no reason not to."""
         deadline = Deadline(self._timeout)
-        try:
+        entry = None
+        with _tolerating_the_disk(message):
             entry = self._spool.store(message)
-        except OSError as error:
-            logger.error("message %s cannot be written to MAIL_DIR: %s", message.message_id, error.strerror)
-            entry = None
         try:
             with self._bulkhead.place():
                 hand_over(self._sender, message, deadline, entry)
         except (OSError, FullError) as error:
             logger.error("message %s was not delivered: %s", message.message_id, describe(error))
+            if entry is not None:
+                with _tolerating_the_disk(message):
+                    entry.secure()
             raise DeliveryError from error
         finally:
             if entry is not None:
@@ -86,6 +89,14 @@ class SmtpMailer:
         self._sender.close()
 
 
+@contextmanager
+def _tolerating_the_disk(message: Message) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        logger.error("message %s cannot be written to MAIL_DIR: %s", message.message_id, error.strerror)
+
+
 class MaildirMailer:
     """Stores every message instead of sending it, for development."""
 
@@ -97,7 +108,11 @@ class MaildirMailer:
     def deliver(self, message: Message) -> None:
         """Write the message into the store."""
         try:
-            self._spool.store(message).release()
+            entry = self._spool.store(message)
+            try:
+                entry.secure()
+            finally:
+                entry.release()
         except OSError as error:
             logger.error("message %s was not stored: %s", message.message_id, error.strerror)
             raise DeliveryError from error

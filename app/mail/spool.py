@@ -63,6 +63,10 @@ class Entry:
         """Note that the server has not taken the message, in no attempt."""
         self._move("new", _unique_name(self._path))
 
+    def secure(self) -> None:
+        """Wait until the message would survive even a power cut, which is for those that stay; raises OSError."""
+        os.fsync(self._descriptor)
+
     def remove(self) -> None:
         """Delete the message: it has been delivered."""
         try:
@@ -100,7 +104,6 @@ class Spool:
             _lock(descriptor)
             with open(descriptor, "wb", closefd=False) as file:
                 file.write(message.content.replace(b"\r\n", b"\n"))  # a Maildir has the line ends of its system
-            os.fsync(descriptor)
             return Entry(path.rename(self._directory / "new" / name), descriptor)
         except BaseException:
             os.close(descriptor)

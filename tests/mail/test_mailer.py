@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import shutil
 import stat
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -175,3 +178,47 @@ def test_the_transport_is_named_without_host_or_account(make_mailer: MakeMailer)
         transports = [make_mailer(server).transport, make_mailer().transport]
 
     assert transports == ["smtp", "maildir"]
+
+
+@pytest.fixture
+def fsync(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Stands in for the disk, which no test can take the power from, nor make fail at this very moment."""
+    fsync = Mock()
+    monkeypatch.setattr(os, "fsync", fsync)
+    return fsync
+
+
+def test_only_a_message_that_stays_is_waited_for_until_the_disk_has_it(
+    make_mailer: MakeMailer, message: Message, fsync: Mock
+) -> None:
+    with SmtpServer() as server:
+        mailer = make_mailer(server)
+        mailer.deliver(message)
+        waited_for_delivered = fsync.call_count
+        server.replies["DATA"] = "452 4.3.1 full"
+        with pytest.raises(DeliveryError):
+            mailer.deliver(message)
+    waited_for_undelivered = fsync.call_count
+    make_mailer().deliver(message)
+
+    assert (waited_for_delivered, waited_for_undelivered, fsync.call_count) == (0, 1, 2)
+
+
+def test_a_disk_that_fails_last_changes_no_answer_and_is_logged(
+    make_mailer: MakeMailer, message: Message, fsync: Mock, caplog: pytest.LogCaptureFixture
+) -> None:
+    fsync.side_effect = OSError(errno.EIO, "Input/output error")
+
+    with SmtpServer(replies={"DATA": "452 4.3.1 full"}) as server, pytest.raises(DeliveryError):
+        make_mailer(server).deliver(message)
+
+    assert "cannot be written to MAIL_DIR: Input/output error" in logged(caplog)
+
+
+def test_a_message_that_the_disk_does_not_keep_is_not_stored(
+    make_mailer: MakeMailer, message: Message, fsync: Mock
+) -> None:
+    fsync.side_effect = OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(DeliveryError):
+        make_mailer().deliver(message)
