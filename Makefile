@@ -84,6 +84,7 @@ fuzz: $(VENV)/.dev ## Try many thousand hostile cases (15 to 20 minutes)
 
 bench: $(BENCH_VENV)/.bench ## Measure the service against others (4 minutes) and rewrite docs/performance.md
 	@$(call need,wrk,wrk)
+	@$(call need,redis-server,redis-server)
 	@$(call need,nginx,nginx)
 	@$(call need,$(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)),php-fpm)
 	$(BENCH_VENV)/bin/python -m bench
@@ -92,7 +93,7 @@ lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 	$(BIN)/uv pip compile $(LOCK_FLAGS) setup.cfg -o requirements.txt
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra redis setup.cfg -o requirements-redis.txt
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra dev --extra redis setup.cfg -o requirements-dev.txt
-	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra bench --constraint requirements-dev.txt setup.cfg -o requirements-bench.txt
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra bench --extra redis --constraint requirements-dev.txt setup.cfg -o requirements-bench.txt
 
 LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --upgrade --custom-compile-command "make lock"
 

@@ -1,14 +1,17 @@
-"""What binding a worker to a core gains: one worker's threads cannot use two, and move the interpreter's lock about.
+"""What a second core gains: threads of one process take turns on one, and move the interpreter's lock about on two.
 
-All behind nginx over unix sockets. The pair are two services of one worker each, among which nginx gives each client
-always the same one, by a hash of the address: so the limits stay exact. nginx and wrk go where there is room.
+All behind nginx over unix sockets, nginx and wrk where there is room. The pair are two services of one worker each,
+bound to a core. Either nginx leads each client always to the same one, by a hash of its address, or they take turns and
+share the limits on a redis-server of the same machine. "Accepted" is what one client got of 200 requests at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import http.client
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -17,15 +20,18 @@ from bench.findings import Bar, Chart, Findings, Goal, figure
 from bench.http import VERSIONING
 from bench.machine import LOAD_CORE, SERVER_CORE, cpu_seconds
 from bench.rounds import interleaved
-from bench.servers import nginx, proxy, service
+from bench.servers import nginx, proxy, redis, service
 from bench.wrk import load
 
-UNBOUND, BOUND, PAIR = "one worker on any core", "one worker bound to a core", "two workers, each bound to its core"
+UNBOUND, BOUND = "one worker on any core", "one worker bound to a core"
+PAIR, SHARED = "two bound workers, clients by hash", "two bound workers, limits in Redis"
 CORES: dict[str, tuple[int | None, ...]] = {
     UNBOUND: (None,),
     BOUND: (SERVER_CORE,),
     PAIR: (SERVER_CORE, LOAD_CORE),
+    SHARED: (SERVER_CORE, LOAD_CORE),
 }
+REQUESTS_OF_ONE_CLIENT = 200
 
 
 class Turn(NamedTuple):
@@ -38,16 +44,15 @@ class Turn(NamedTuple):
 def measure(directory: Path) -> Findings:
     """Run the section."""
     with ExitStack() as stack:
+        storage = stack.enter_context(redis(directory / "redis"))
+        fronts: dict[str, int] = {}
         turns: dict[str, Callable[[], Turn]] = {}
-        for name, cores in CORES.items():
-            sockets = [directory / f"{len(turns)}-{number}.sock" for number in range(len(cores))]
-            services = [
-                stack.enter_context(service(directory / path.stem, unix=path, core=core))
-                for path, core in zip(sockets, cores, strict=True)
-            ]
-            front = stack.enter_context(nginx(proxy(*sockets), directory / f"nginx-{len(turns)}", core=None))
-            turns[name] = partial(_take_turn, front.port, [each.pid for each in services])
+        for number, name in enumerate(CORES):
+            environ = {"RATE_LIMIT_STORAGE": storage} if name == SHARED else {}
+            fronts[name], pids = _start(stack, name, directory / str(number), environ)
+            turns[name] = partial(_take_turn, fronts[name], pids)
         results = interleaved(turns)
+        accepted = {name: _hammer(port) for name, port in fronts.items()}
     speed, cost = (
         {name: median(turn[column] for turn in rounds) for name, rounds in results.items()} for column in range(2)
     )
@@ -56,8 +61,11 @@ def measure(directory: Path) -> Findings:
         return median(a.per_second / b.per_second for a, b in zip(results[name], results[other], strict=True))
 
     return Findings(
-        columns=["", "requests/s", "x one on any core", "CPU us/request"],
-        rows=[[name, figure(speed[name]), figure(ratio(name, UNBOUND)), figure(cost[name])] for name in CORES],
+        columns=["", "requests/s", "x one on any core", "CPU us/request", "accepted"],
+        rows=[
+            [name, figure(speed[name]), figure(ratio(name, UNBOUND)), figure(cost[name]), str(accepted[name])]
+            for name in CORES
+        ],
         goals=[
             Goal("two bound workers against one bound worker", ratio(PAIR, BOUND), 1.4, "x", True),
             Goal("two bound workers against one on any core", ratio(PAIR, UNBOUND), 2, "x", True, True),
@@ -68,7 +76,32 @@ def measure(directory: Path) -> Findings:
     )
 
 
+def _start(stack: ExitStack, name: str, directory: Path, environ: Mapping[str, str]) -> tuple[int, list[int]]:
+    """The port of the nginx in front, and the services behind it."""
+    directory.mkdir()
+    sockets = [directory / f"{number}.sock" for number in range(len(CORES[name]))]
+    services = [
+        stack.enter_context(service(directory / path.stem, unix=path, core=core, environ=environ))
+        for path, core in zip(sockets, CORES[name], strict=True)
+    ]
+    block = proxy(*sockets, choice="") if name == SHARED else proxy(*sockets)
+    return stack.enter_context(nginx(block, directory / "nginx", core=None)).port, [each.pid for each in services]
+
+
 def _take_turn(port: int, pids: list[int]) -> Turn:
     before = sum(map(cpu_seconds, pids))
     seen = load(port, VERSIONING, core=None)
     return Turn(seen.per_second, (sum(map(cpu_seconds, pids)) - before) / seen.requests * 1e6)
+
+
+def _hammer(port: int) -> int:
+    """How many requests of one client are accepted, of those that it makes as fast as it can."""
+    accepted = 0
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    for _ in range(REQUESTS_OF_ONE_CLIENT):
+        connection.request("GET", VERSIONING, headers={"X-Forwarded-For": "192.0.2.1"})
+        response = connection.getresponse()
+        response.read()
+        accepted += response.status == HTTPStatus.OK
+    connection.close()
+    return accepted

@@ -134,12 +134,24 @@ http {{
         yield server
 
 
-def proxy(*socket_files: Path) -> str:
-    """The block of an nginx that gives each client to one of the services behind these sockets."""
+@contextmanager
+def redis(directory: Path) -> Iterator[str]:
+    """A redis-server on any core; yields the address for RATE_LIMIT_STORAGE."""
+    socket_file = directory / "redis.sock"
+    options = ["--port", "0", "--unixsocket", str(socket_file), "--save", "", "--dir", str(directory)]
+    with process(["redis-server", *options], directory, None, ready=socket_file.exists):
+        yield f"redis+unix://{socket_file}"
+
+
+def proxy(*socket_files: Path, choice: str = "hash $http_x_forwarded_for;") -> str:
+    """The block of an nginx that gives each client to one of the services behind these sockets.
+
+    ``choice`` says which; when it is empty they take turns.
+    """
     servers = "\n".join(f"server unix:{path};" for path in socket_files)
     return f"""
     upstream service {{
-        hash $http_x_forwarded_for;
+        {choice}
         {servers}
         keepalive 32;
         keepalive_requests 1000000;
