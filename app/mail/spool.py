@@ -114,7 +114,7 @@ class Spool:
     def stored(self) -> list[Stored]:
         """What is in the store, the oldest first."""
         found = [stored for path in self._paths() if (stored := _describe(path))]
-        return sorted(found, key=lambda stored: -stored.age)
+        return sorted(found, key=lambda stored: stored.path.name)  # which begins with the time
 
     def count(self) -> int:
         """How many messages are in the store; raises OSError."""
