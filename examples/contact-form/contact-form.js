@@ -20,7 +20,8 @@ const CAPTCHA_LENGTH = 5;
 /** Neither 0 and O, 1, I and L, 2 and Z, 5 and S, 6 and G, 8 and B, nor U and V, which a distorted image confuses. */
 const CAPTCHA_ALPHABET = "ACDEFHJKMNPRTWXY3479";
 
-const AFTER_COUNTDOWN = "Lo que ha escrito sigue aquí: podrá enviarlo en cuanto termine la cuenta atrás.";
+const AFTER_COUNTDOWN = "Lo que ha escrito sigue aquí: podrá enviarlo cuando se active el botón.";
+const UNNAMED_FAULT = "Revise los datos que ha escrito.";
 const SITE_FAULT = {
   advice:
     "No se debe a lo que ha escrito, sino a un fallo de esta página. Póngase en contacto con nosotros por otro medio.",
@@ -89,7 +90,9 @@ async function submit(event) {
   event.preventDefault();
   if (button.disabled) return;
   summary.hidden = true;
-  if (showFaults(findFaults())) return;
+  const faults = findFaults();
+  if (showFaults(faults)) return;
+  if (Object.keys(faults).length) return showError({ message: UNNAMED_FAULT });
 
   button.disabled = true;
   button.textContent = status.textContent = "Enviando…";
@@ -125,7 +128,8 @@ function findFaults() {
   const faults = {};
   for (const control of form.elements) {
     if (!control.willValidate || control.validity.valid) continue;
-    faults[control.name] = control.value.trim() ? control.dataset.invalid : control.dataset.missing;
+    const missing = control.validity.valueMissing || !control.value.trim();
+    faults[control.name] = (missing ? control.dataset.missing : control.dataset.invalid) ?? UNNAMED_FAULT;
   }
   const typed = form.elements.captcha_input;
   if (typed.value && typed.value.toUpperCase() !== code) faults.captcha_input = typed.dataset.invalid;

@@ -176,12 +176,33 @@ def test_nobody_is_offered_a_voice_that_the_browser_has_not(unserved: Visitor) -
     expect(unserved.button("Escuchar el código")).to_be_hidden()
 
 
+CONSENT = """
+document.querySelector(".send").insertAdjacentHTML("beforebegin", `
+  <label><input type="checkbox" name="consent" required aria-describedby="consent-error" data-missing="Acepte esto.">
+    Acepto</label><p class="error" id="consent-error"></p>
+  <label><input type="checkbox" name="silent" required> Sin texto propio</label>`)
+"""
+
+
+def test_a_field_that_a_website_adds_is_required_like_all_others(unserved: Visitor) -> None:
+    unserved.page.evaluate(CONSENT)
+    unserved.fill()
+    unserved.send()
+    unserved.sees_a_fault_at("consent", "Acepte esto.")
+
+    unserved.field("consent").check()
+    unserved.send()
+
+    unserved.sees_a_summary("Revise los datos que ha escrito.")
+    assert unserved.posts == []
+
+
 @pytest.mark.parametrize("address", ["maria", "maria@", "maria@example com"])
 def test_an_invalid_address_costs_no_request(unserved: Visitor, address: str) -> None:
     unserved.fill(email=address)
     unserved.send()
 
-    unserved.sees_a_fault_at("email", re.compile("La dirección no está completa"))
+    unserved.sees_a_fault_at("email", re.compile("La dirección no es válida"))
     if address == "maria":
         unserved.record("invalid-email")
     assert unserved.posts == []
@@ -252,7 +273,7 @@ def test_a_form_that_is_sent_too_fast(visitor: Visitor) -> None:
     visitor.fill()
     visitor.send()
 
-    visitor.sees_a_summary(ErrorCode.TOO_FAST.message, "podrá enviarlo en cuanto termine la cuenta atrás")
+    visitor.sees_a_summary(ErrorCode.TOO_FAST.message, "podrá enviarlo cuando se active el botón")
     # The form has taken over the service's clock, so that nobody waits for ten minutes.
     expect(visitor.status).to_have_text(re.compile(r"dentro de (\d|[12]\d|30) segundos"))
     visitor.record("too-fast")
