@@ -6,9 +6,7 @@ import configparser
 import http.client
 import json
 import os
-import re
 import shlex
-import signal
 import socket
 import ssl
 import subprocess
@@ -22,7 +20,7 @@ from typing import Any
 
 import trustme
 
-from tests.server.gunicorn import ROOT, free_port
+from tests.server.gunicorn import ROOT, free_port, newest_worker
 
 DEPLOY = ROOT / "deploy"
 SERVER_NAME = "www.example.com"
@@ -143,10 +141,10 @@ class Site:
 
         self._wait(probe)
 
-    def stop(self, instance: str, sign: signal.Signals = signal.SIGTERM) -> None:
+    def stop(self, instance: str) -> None:
         """Stop an instance and wait for its end."""
         process = self.instances.pop(instance)
-        process.send_signal(sign)
+        process.terminate()
         process.wait(START_SECONDS)
 
     def restart(self, instance: str) -> None:
@@ -159,10 +157,10 @@ class Site:
 
     def worker(self, instance: str) -> int:
         """The process id of the instance's newest worker."""
-        return int(re.findall(r"Booting worker with pid: (\d+)", self.log(instance))[-1])
+        return newest_worker(self.log(instance))
 
     def wait_for_exit(self, worker: int) -> None:
-        """Return once that worker is gone and another one serves."""
+        """Return once that worker is gone."""
 
         def probe() -> None:
             assert not Path(f"/proc/{worker}").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -15,6 +16,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BOOT_SECONDS = 20
+
+
+def newest_worker(log: str) -> int:
+    """The process id of the worker that gunicorn has started last."""
+    return int(re.findall(r"Booting worker with pid: (\d+)", log)[-1])
 
 
 @dataclass(frozen=True)

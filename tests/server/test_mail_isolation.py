@@ -18,7 +18,7 @@ import pytest
 
 from tests.factories import contact_body
 from tests.mail.scripted import Act, ScriptedServer
-from tests.server.gunicorn import ROOT, Server, serving
+from tests.server.gunicorn import ROOT, Server, newest_worker, serving
 
 STATES = {"RCPT": "waiting", "message": "in doubt"}
 """What is known of a message while the server hangs at that stage."""
@@ -77,16 +77,12 @@ def kept(directory: Path) -> list[Path]:
     return [path for path in (directory / "mail").rglob("*") if path.is_file()]
 
 
-def worker_of(service: Server) -> int:
-    return int(re.findall(r"Booting worker with pid: (\d+)", service.log)[-1])
-
-
 def kill_worker(service: Server) -> None:
-    os.kill(worker_of(service), signal.SIGKILL)
+    os.kill(newest_worker(service.log), signal.SIGKILL)
 
 
 def kill_all(service: Server) -> None:
-    worker = worker_of(service)
+    worker = newest_worker(service.log)
     service.process.kill()
     os.kill(worker, signal.SIGKILL)
     service.process.wait()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.server.gunicorn import serving
+from tests.server.gunicorn import newest_worker, serving
 
 REQUEST = b"OPTIONS /api HTTP/1.1\r\nHost: a\r\n\r\n"
 ANSWER = b"HTTP/1.1 204"
@@ -19,7 +18,7 @@ CONNECTIONS = 50
 
 def test_connections_that_wait_on_the_socket_are_served_before_it_stops(tmp_path: Path) -> None:
     with serving(tmp_path) as server, ExitStack() as stack:
-        worker = int(re.findall(r"Booting worker with pid: (\d+)", server.log)[-1])
+        worker = newest_worker(server.log)
         os.kill(worker, signal.SIGSTOP)
         waiting: list[socket.socket] = []
         for _ in range(CONNECTIONS):
