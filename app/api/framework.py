@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from http import HTTPStatus
 from typing import Any
 
 import flask
+from flask.globals import request_ctx
 from flask.sessions import NullSession, SessionInterface, SessionMixin
-from werkzeug.routing import MapAdapter
+from werkzeug.routing import MapAdapter, Rule
 
 Fields = list[tuple[str, str]]
 
@@ -56,22 +58,38 @@ class Application(flask.Flask):
     def __init__(self, import_name: str) -> None:
         super().__init__(import_name, static_folder=None)
         self.url_map.merge_slashes = False
-        self.before: Callable[[], Response | None] = lambda: None
-        self.after: Callable[[Response], Response] = lambda response: response
+        self.before: Callable[[flask.Request], Response | None] = lambda _request: None
+        self.after: Callable[[flask.Request, Response], Response] = lambda _request, response: response
+
+    @cached_property
+    def _rules(self) -> dict[tuple[str, str], Rule]:
+        """The rules whose paths hold no parameters, by path and method."""
+        rules = (rule for rule in self.url_map.iter_rules() if not rule.arguments)
+        return {(rule.rule, method): rule for rule in rules for method in rule.methods or ()}
 
     def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
-        """The router's view of a request, of which only path and method matter here."""
+        """None for a request whose rule a look-up finds, else the router, which says what is wrong with it."""
         if request is None:
+            return None
+        request.url_rule = self._rules.get((request.path, request.method))
+        if request.url_rule is not None:
+            request.view_args = {}
             return None
         return MapAdapter(self.url_map, "", "/", "", "http", request.path, request.method)
 
-    def preprocess_request(self) -> Response | None:
-        """What the hook before all views answers in place of one, if anything."""
-        return self.before()
+    def full_dispatch_request(self) -> Response:
+        """The response of the hook before all views, else of the view or of an error handler."""
+        request = request_ctx.request
+        response: Any
+        try:
+            response = self.before(request) or self.dispatch_request()
+        except Exception as error:  # noqa: BLE001 - its handler is found by its class
+            response = self.handle_user_exception(error)
+        return self.after(request, response)
 
-    def process_response(self, response: Any) -> Response:
-        """The response as the hook after all views leaves it."""
-        return self.after(response)
+    def finalize_request(self, rv: Any, from_error_handler: bool = False) -> Response:  # noqa: ARG002, FBT001, FBT002
+        """The response of the hook after all views, here to an error that an error handler made."""
+        return self.after(request_ctx.request, rv)
 
     def do_teardown_request(self, *_: object) -> None:
         """Nothing is left over from a request."""

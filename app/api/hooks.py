@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from flask import request
+from flask import Request
 
 from app.api.addresses import Addresses
 from app.api.cors import CorsPolicy
@@ -80,7 +80,7 @@ class Hooks:
         app.before = self.admit
         app.after = self.state
 
-    def admit(self) -> Response | None:
+    def admit(self, request: Request) -> Response | None:
         """OPTIONS has the same answer on all paths that exist; else quota and sunset, in this order.
 
         Raises ApiError when the request goes no further.
@@ -96,7 +96,7 @@ class Hooks:
             raise ApiError(ErrorCode.NOT_FOUND)  # werkzeug's router would fold the slashes and find the view
         if environ["REQUEST_METHOD"] == "OPTIONS":
             if request.url_rule is not None:
-                return self._answer_options(allow(request.url_rule.methods or ()))
+                return self._answer_options(environ, allow(request.url_rule.methods or ()))
         elif path.startswith(API_PREFIX) or path == API_ROOT:
             visit.decision = decision = self._limits.api.hit(visit.client)
             if not decision.remaining:
@@ -117,8 +117,7 @@ class Hooks:
             wait = wait if contact.allowed else max(wait, contact.reset_after_seconds)
         return wait
 
-    def _answer_options(self, methods: str) -> Response:
-        environ = request.environ
+    def _answer_options(self, environ: dict[str, Any], methods: str) -> Response:
         fields = [("Allow", methods)]
         if "HTTP_ORIGIN" in environ and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
             fields += self._cors.preflight_fields(environ["HTTP_ORIGIN"].lower(), methods)
@@ -126,7 +125,7 @@ class Hooks:
         del response.headers["Content-Type"]
         return response
 
-    def state(self, response: Response) -> Response:
+    def state(self, request: Request, response: Response) -> Response:
         """Add the fields that every response carries: version, limits, CORS and, near its end, the version's."""
         environ = request.environ
         path = environ["PATH_INFO"]
@@ -139,14 +138,14 @@ class Hooks:
             fields += version.lifecycle.headers
         response.common_fields = fields
         if self._request_log.enabled:
-            self._log(visit, environ["REQUEST_METHOD"], response.status_code)
+            self._log(visit, request, response.status_code)
         request_id.set("-")
         return response
 
-    def _log(self, visit: Visit, method: str, status: int) -> None:
+    def _log(self, visit: Visit, request: Request, status: int) -> None:
         """One line per request; a path that is not ours is not shown, for it can hold anything."""
         rule = request.url_rule
-        method = method if method in METHOD_ORDER else "-"
+        method = request.method if request.method in METHOD_ORDER else "-"
         route = rule.rule if rule else "-"
         duration_ms = round((time.perf_counter() - visit.started) * 1000, 1)
         client = truncated(visit.client)
