@@ -5,7 +5,6 @@ from __future__ import annotations
 import binascii
 import io
 import logging
-import re
 import select
 import smtplib
 import socket
@@ -29,6 +28,8 @@ CHECK_SECONDS = 10.0
 _READY, _OK, _WILL_FORWARD, _GO_AHEAD, _CLOSING = 220, 250, 251, 354, 421
 _REFUSALS = range(400, 600)
 _CHUNK = 16_384
+_TIMEOUT_TOLERANCE = 0.05
+"""Seconds that a wait for the server may last beyond the deadline."""
 
 logger = logging.getLogger(__name__)
 
@@ -235,7 +236,7 @@ class _Connection(smtplib.SMTP):
         data = s.encode(self.command_encoding) if isinstance(s, str) else s
         for start in range(0, len(data), _CHUNK):
             try:
-                self._connected().settimeout(self.deadline.remaining())
+                self._limited()
             except TimeoutError as error:
                 self.close()
                 raise smtplib.SMTPServerDisconnected("the time for the hand-over is up") from error
@@ -248,12 +249,21 @@ class _Connection(smtplib.SMTP):
         return super().getreply()
 
     def receive_into(self, buffer: Any) -> int:
-        """Read what has come; the socket's timeout is the time left, before and after."""
-        connected = self._connected()
-        connected.settimeout(self.deadline.remaining())
-        size = connected.recv_into(buffer)
-        connected.settimeout(self.deadline.remaining())  # a TLS handshake that follows takes it from the socket
+        """Read what has come."""
+        size = self._limited().recv_into(buffer)
+        self._limited()  # for a TLS handshake that follows
         return size
+
+    def _limited(self) -> socket.socket:
+        """The socket, whose timeout is the time left. Each change of it is a system call, so small ones are left out.
+
+        Raises TimeoutError when there is no time left.
+        """
+        connected = self._connected()
+        left = self.deadline.remaining()
+        if not left <= (connected.gettimeout() or 0) <= left + _TIMEOUT_TOLERANCE:
+            connected.settimeout(left)
+        return connected
 
     def _connected(self) -> socket.socket:
         if self.sock is None:
@@ -296,7 +306,7 @@ class _DeadlineReader(io.RawIOBase):
 
 def _dot_stuffed(content: bytes) -> bytes:
     """The content as DATA carries it (RFC 5321, section 4.5.2)."""
-    return re.sub(rb"(?m)^\.", b"..", content)
+    return (b"." if content.startswith(b".") else b"") + content.replace(b"\n.", b"\n..")
 
 
 def _resolve(host: str, port: int, deadline: Deadline) -> list[Any]:
