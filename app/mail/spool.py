@@ -42,26 +42,27 @@ class Entry:
     Who holds it holds a lock on its file, which the kernel releases even when the process is killed.
     """
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self._path = path
+    def __init__(self, maildir: str, place: str, descriptor: int) -> None:
+        self._maildir = maildir
+        self._place = place
         self._descriptor = descriptor
 
     def read(self) -> bytes:
         """The message's content with CRLF line ends; raises OSError."""
-        return self._path.read_bytes().replace(b"\n", b"\r\n")
+        return Path(self._maildir, self._place).read_bytes().replace(b"\n", b"\r\n")
 
     def mark_in_doubt(self) -> None:
         """Note that from now on the server may have taken the message, should this process not live to hear of it."""
-        self._move("cur", _unique_name(self._path) + _FLAGS + _IN_DOUBT)
+        self._move(f"cur/{_unique_name(self._place)}{_FLAGS}{_IN_DOUBT}")
 
     @property
     def in_doubt(self) -> bool:
         """Whether the server may have taken the message in an earlier attempt."""
-        return _is_in_doubt(self._path)
+        return _is_in_doubt(self._place)
 
     def clear_doubt(self) -> None:
         """Note that the server has not taken the message, in no attempt."""
-        self._move("new", _unique_name(self._path))
+        self._move(f"new/{_unique_name(self._place)}")
 
     def secure(self) -> None:
         """Wait until the message would survive even a power cut, which is for those that stay; raises OSError."""
@@ -70,7 +71,7 @@ class Entry:
     def remove(self) -> None:
         """Delete the message: it has been delivered."""
         try:
-            self._path.unlink()
+            os.unlink(f"{self._maildir}/{self._place}")
         except OSError as error:
             logger.error("a delivered message cannot be removed from MAIL_DIR: %s", error.strerror)
 
@@ -78,10 +79,10 @@ class Entry:
         """Let others take what is left."""
         os.close(self._descriptor)
 
-    def _move(self, folder: str, name: str) -> None:
-        target = self._path.parents[1] / folder / name
+    def _move(self, place: str) -> None:
         try:
-            self._path = self._path.rename(target)
+            os.rename(f"{self._maildir}/{self._place}", f"{self._maildir}/{place}")
+            self._place = place
         except OSError as error:
             logger.error("the state of a message cannot be noted in MAIL_DIR: %s", error.strerror)
 
@@ -91,6 +92,7 @@ class Spool:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._maildir = str(directory)  # on the way of a message, where a Path would cost more than the disk
 
     def store(self, message: Message) -> Entry:
         """Write the message to disk, locked from its first moment on.
@@ -98,18 +100,19 @@ class Spool:
         Raises OSError when the disk does not take it.
         """
         name = f"{time.time_ns()}.{os.getpid()}.{message.message_id.strip('<>').partition('@')[0]}"
-        path = self._directory / "tmp" / name
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        written = f"{self._maildir}/tmp/{name}"  # noqa: S108 - the tmp of the Maildir
+        stored = f"new/{name}"
+        descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             _lock(descriptor)
-            with open(descriptor, "wb", closefd=False) as file:
-                file.write(message.content.replace(b"\r\n", b"\n"))  # a Maildir has the line ends of its system
-            return Entry(path.rename(self._directory / "new" / name), descriptor)
+            _write(descriptor, message.content.replace(b"\r\n", b"\n"))  # a Maildir has the line ends of its system
+            os.rename(written, f"{self._maildir}/{stored}")
         except BaseException:
             os.close(descriptor)
             with suppress(OSError):
-                path.unlink()
+                os.unlink(written)
             raise
+        return Entry(self._maildir, stored, descriptor)
 
     def stored(self) -> list[Stored]:
         """What is in the store, the oldest first."""
@@ -131,7 +134,8 @@ class Spool:
         try:
             # Between the look and the lock another may have delivered it, or moved it on.
             free = _lock(descriptor) and stored.path.exists()
-            yield Entry(stored.path, descriptor) if free else None
+            place = str(stored.path.relative_to(self._directory))
+            yield Entry(self._maildir, place, descriptor) if free else None
         finally:
             os.close(descriptor)
 
@@ -140,12 +144,18 @@ class Spool:
             yield from (self._directory / folder).iterdir()
 
 
-def _unique_name(path: Path) -> str:
-    return path.name.partition(_FLAGS)[0]
+def _unique_name(place: str) -> str:
+    return place.rpartition("/")[2].partition(_FLAGS)[0]
 
 
-def _is_in_doubt(path: Path) -> bool:
-    return _IN_DOUBT in path.name.partition(_FLAGS)[2]
+def _is_in_doubt(place: str) -> bool:
+    return _IN_DOUBT in place.partition(_FLAGS)[2]
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:  # a disk that is nearly full takes a part
+        left = left[os.write(descriptor, left) :]
 
 
 def _lock(descriptor: int) -> bool:
@@ -169,5 +179,5 @@ def _describe(path: Path) -> Stored | None:
         form_type=headers.get(KIND_HEADER, "-"),
         size=status.st_size,
         age=max(0.0, time.time() - status.st_mtime),
-        in_doubt=_is_in_doubt(path),
+        in_doubt=_is_in_doubt(path.name),
     )
