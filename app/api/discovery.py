@@ -15,7 +15,7 @@ from app.api.hooks import DOCUMENT_PATH
 from app.api.parameters import QueryParameter
 from app.api.root import LEGACY_CONTACT_PATH
 from app.api.v1 import CONTACT_PATH, HEALTH_PATH
-from app.contact.schema import FORM_TYPES
+from app.contact.submission import FORM_TYPES
 from app.ratelimit.window import Policy
 from app.settings import NOTICE_PERIOD_DAYS
 from app.versions import API_ROOT, CURRENT, DEPRECATION, Status, Version, Versions

@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from flask import Blueprint
-from marshmallow.validate import OneOf
 
 from app import envelope
 from app.api.framework import Response
 from app.api.parameters import QueryParameter
-from app.contact.schema import ContactSchema
 from app.mail.health import MailHealth
 from app.ratelimit.storage import Storage
 from app.versions import Version
@@ -32,16 +30,11 @@ def create_v1_blueprint(
     """The blueprint, mounted at the version's base path."""
     blueprint = Blueprint("v1", __name__, url_prefix=version.base_path)
     started_at = time.monotonic()
-    endpoints = _endpoints(version)
-    bodies = {
-        method: envelope.success(
-            data={
-                "version": version.name,
-                "endpoints": [endpoint for endpoint in endpoints if method in (None, endpoint["method"])],
-            }
-        )
-        for method in (None, *METHOD.allowed_values)
-    }
+
+    @cache
+    def index_body(method: str | None) -> bytes:
+        endpoints = [endpoint for endpoint in _endpoints(version) if method in (None, endpoint["method"])]
+        return envelope.success(data={"version": version.name, "endpoints": endpoints})
 
     @lru_cache(maxsize=2)
     def brief_health(second: int, *, mail_ok: bool) -> bytes:
@@ -49,7 +42,7 @@ def create_v1_blueprint(
 
     @blueprint.get("")
     def list_endpoints() -> Response:
-        return Response(bodies[METHOD.read()])
+        return Response(index_body(METHOD.read()))
 
     @blueprint.get(HEALTH_PATH)
     def get_health() -> Response:
@@ -114,6 +107,10 @@ def _query(parameter: QueryParameter) -> dict[str, Any]:
 
 
 def _body_fields() -> list[dict[str, Any]]:
+    from marshmallow.validate import OneOf  # noqa: PLC0415 - too heavy for the start, as the schema's module says
+
+    from app.contact.schema import ContactSchema  # noqa: PLC0415
+
     described = []
     for name, field in ContactSchema().fields.items():
         entry: dict[str, Any] = {"name": name, "in": "body", "required": field.required}

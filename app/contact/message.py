@@ -13,7 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
-from app.contact.schema import Address
+from app.contact.submission import HONEYPOT, Address
 from app.mail.message import KIND_HEADER, Message
 
 KINDS = {
@@ -33,7 +33,7 @@ LABELS = {
 }
 """The Spanish labels of the fields that are shown, in the order in which they are shown."""
 
-HIDDEN = frozenset({"form_type", "ts", "captcha_expected", "captcha_input", "_bp_check"})
+HIDDEN = frozenset({"form_type", "ts", "captcha_expected", "captcha_input", HONEYPOT})
 """Fields that are named by the title or serve only to tell people from machines."""
 
 LINE_LENGTH = 78

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.contact.schema import FORM_TYPES, Address, examine
+from app.contact.schema import examine
+from app.contact.submission import FORM_TYPES, Address
 from tests.factories import contact_body
 
 VALID: dict[str, tuple[str, Any]] = {

@@ -10,7 +10,8 @@ import pytest
 from marshmallow.validate import Length
 
 from app.contact.antispam import CAPTCHA_LENGTH
-from app.contact.schema import FORM_TYPES, HONEYPOT, ContactSchema
+from app.contact.schema import ContactSchema
+from app.contact.submission import FORM_TYPES, HONEYPOT
 from app.errors import ErrorCode
 from app.settings import Settings
 from tests.client import DOCUMENT

@@ -8,7 +8,7 @@ from urllib.parse import quote_from_bytes
 
 from hypothesis import strategies as st
 
-from app.contact.schema import FORM_TYPES
+from app.contact.submission import FORM_TYPES
 from tests.factories import contact_body
 
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
