@@ -1,8 +1,10 @@
 """The limiter alone, against the moving window of the `limits` library: both in memory, in a process bound to one core.
 
-A decision is one call of `hit` for the next of so many clients, each of which came before, except with 1,000,000
-clients: there every call is a client's first, and this service's limiter, which remembers 100,000, lets an older one go
-for it. Times are processor times. The bytes of a client include its key.
+A decision says whether the client passes, how much of its quota remains and when it is renewed, for every response
+states that: one call of `hit` here, `hit` and `get_window_stats` in `limits`, where `hit` alone says only the first.
+Each is for the next of so many clients, each of which came before, except with 1,000,000 clients: there every call is a
+client's first, and this service's limiter, which remembers 100,000, lets an older one go for it. Times are processor
+times. The bytes of a client include its key.
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ MANY = 1_000_000
 FEWER = 20_000
 """Clients that are enough to see what one takes in `limits`, where each takes so long."""
 NEWCOMERS = f"{MANY:,} clients"
+LIMITS_POLICY = parse(f"{API_POLICY.quota}/{API_POLICY.window_seconds}seconds")
 CASES = (("1 client", 1, 1), ("10,000 clients", 10_000, 1), ("8 threads", 10_000, 8))
 """How many clients decide in how many threads."""
 
-OURS, LIMITS = "this service", "limits, moving window"
+OURS, LIMITS, HIT_ALONE = "this service", "limits, moving window", "the same, `hit` alone"
 
 Hit = Callable[[Any], object]
 """Counts a request of the client with this key."""
@@ -51,17 +54,21 @@ def measure(_directory: Path) -> Findings:
         turns = {name: partial(_time_decisions, make(), _keys(name, numbers), threads) for name, make in MAKERS.items()}
         for name, times in interleaved(turns).items():
             nanoseconds[name][label] = median(times)
-    for name, make in MAKERS.items():
-        nanoseconds[name][NEWCOMERS] = _time_decisions(make(), _keys(name, range(MANY)), 1)
+    for name in (OURS, LIMITS):
+        nanoseconds[name][NEWCOMERS] = _time_decisions(MAKERS[name](), _keys(name, range(MANY)), 1)
     ratios = {label: nanoseconds[LIMITS][label] / nanoseconds[OURS][label] for label in nanoseconds[OURS]}
     full, flooded, flooded_longer = _bytes_after(OURS, MAX_CLIENTS, 2 * MAX_CLIENTS, 3 * MAX_CLIENTS)
     (unbounded,) = _bytes_after(LIMITS, FEWER)
-    bytes_per_client = {OURS: full / MAX_CLIENTS, LIMITS: unbounded / FEWER}
+    bytes_per_client = {OURS: full / MAX_CLIENTS} | dict.fromkeys((LIMITS, HIT_ALONE), unbounded / FEWER)
     return Findings(
         columns=["", *(f"ns, {label}" for label in ratios), "bytes/client"],
         rows=[
-            [name, *(figure(nanoseconds[name][label]) for label in ratios), figure(bytes_per_client[name])]
-            for name in MAKERS
+            [
+                name,
+                *(figure(taken[label]) if label in taken else "" for label in ratios),
+                figure(bytes_per_client[name]),
+            ]
+            for name, taken in nanoseconds.items()
         ],
         goals=[
             Goal("a decision against `limits`, at its slowest of these", min(ratios.values()), 10, "x", True, True),
@@ -84,8 +91,16 @@ def _ours() -> Hit:
 
 
 def _limits() -> Hit:
-    policy = parse(f"{API_POLICY.quota}/{API_POLICY.window_seconds}seconds")
-    return partial(MovingWindowRateLimiter(MemoryStorage()).hit, policy)
+    limiter = MovingWindowRateLimiter(MemoryStorage())
+
+    def decide(client: str) -> object:
+        return limiter.hit(LIMITS_POLICY, client), limiter.get_window_stats(LIMITS_POLICY, client)
+
+    return decide
+
+
+def _hit_alone() -> Hit:
+    return partial(MovingWindowRateLimiter(MemoryStorage()).hit, LIMITS_POLICY)
 
 
 def _keys(name: str, clients: Iterable[int]) -> list[Any]:
@@ -138,4 +153,4 @@ def _slowest_decision_ms() -> float:
     return median(slowest)
 
 
-MAKERS: dict[str, Callable[[], Hit]] = {OURS: _ours, LIMITS: _limits}
+MAKERS: dict[str, Callable[[], Hit]] = {OURS: _ours, LIMITS: _limits, HIT_ALONE: _hit_alone}
