@@ -16,7 +16,7 @@ from app.ratelimit.window import Limiter
 
 ACCEPTED = "Hemos recibido su mensaje. Nuestro equipo comercial se pondrá en contacto con usted."
 
-_ACCEPTED_BODY = envelope.success(message=ACCEPTED)
+_ACCEPTED = Response(envelope.success(message=ACCEPTED))
 
 
 def create_contact_view(service: ContactService, limiter: Limiter) -> Callable[[], Response]:
@@ -29,6 +29,6 @@ def create_contact_view(service: ContactService, limiter: Limiter) -> Callable[[
         if not decision.allowed:
             raise ApiError(ErrorCode.RATE_LIMIT)
         service.submit(read_fields(environ))
-        return Response(_ACCEPTED_BODY)
+        return _ACCEPTED
 
     return submit_contact

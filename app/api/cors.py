@@ -9,7 +9,7 @@ from flask import Flask
 from flask_cors.core import get_cors_headers, get_cors_options
 from werkzeug.datastructures import Headers
 
-from app.api.framework import Fields
+from app.api.visit import Fields
 from app.settings import Settings
 
 EXPOSED = (

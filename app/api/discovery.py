@@ -38,42 +38,44 @@ SIGNALLING = {
     "Link": 'Dirección de la versión sucesora, con rel="successor-version" (RFC 8288).',
 }
 
-_CACHED_BODIES = 32
-"""Without PUBLIC_BASE_URL the bodies differ by the Host that a client names: so many of them are kept."""
+_KEPT_RESPONSES = 32
+"""Without PUBLIC_BASE_URL they differ by the Host that a client names: so many of them are kept."""
 
 
 def create_discovery_blueprint(
     *, name: str, addresses: Addresses, versions: Versions, api_policy: Policy, contact_policy: Policy
 ) -> Blueprint:
-    """The blueprint; its bodies are serialised once per base address and state of the version."""
+    """The blueprint; its responses are made once per base address and state of the version."""
     blueprint = Blueprint("discovery", __name__, url_prefix=API_ROOT)
     version_parameter = QueryParameter("version", versions.names)
     current = versions[CURRENT]
 
-    @lru_cache(_CACHED_BODIES)
-    def index_bodies(base_url: str, _: Status) -> dict[str | None, bytes]:
+    @lru_cache(_KEPT_RESPONSES)
+    def index(base_url: str, _: Status) -> dict[str | None, Response]:
         data = _index(base_url, name, versions, api_policy, contact_policy)
-        return {None: envelope.success(data=data)} | {
-            section: envelope.success(data={section: data[section]}) for section in SECTION.allowed_values
+        return {None: _success(data)} | {
+            section: _success({section: data[section]}) for section in SECTION.allowed_values
         }
 
-    @lru_cache(_CACHED_BODIES)
-    def versioning_bodies(_: Status) -> dict[str | None, bytes]:
-        return {None: envelope.success(data=_versioning(versions))} | {
-            name: envelope.success(data=_state(versions[name])) for name in versions.names
+    @lru_cache(_KEPT_RESPONSES)
+    def versioning(_: Status) -> dict[str | None, Response]:
+        return {None: _success(_versioning(versions))} | {
+            name: _success(_state(versions[name])) for name in versions.names
         }
 
     @blueprint.get("")
     def get_index() -> Response:
-        bodies = index_bodies(addresses.base_url(request.environ), current.status())
-        return Response(bodies[SECTION.read()])
+        return index(addresses.base_url(request.environ), current.status())[SECTION.read()]
 
     @blueprint.get(VERSIONING_PATH)
     def get_versioning() -> Response:
-        bodies = versioning_bodies(current.status())
-        return Response(bodies[version_parameter.read()])
+        return versioning(current.status())[version_parameter.read()]
 
     return blueprint
+
+
+def _success(data: dict[str, Any]) -> Response:
+    return Response(envelope.success(data=data))
 
 
 def _index(base_url: str, name: str, versions: Versions, api_policy: Policy, contact_policy: Policy) -> dict[str, Any]:

@@ -12,21 +12,21 @@ from flask.globals import request_ctx
 from flask.sessions import NullSession, SessionInterface, SessionMixin
 from werkzeug.routing import MapAdapter, Rule
 
-Fields = list[tuple[str, str]]
+from app.api.visit import Fields, visit_of
 
 
 class Response(flask.Response):
-    """A JSON response; the fields that every response carries travel beside its own.
+    """A JSON response; the fields that every response carries are its visit's.
 
-    werkzeug checks and copies header by header, which for the fifteen of this contract takes as long as the rest of a
-    request: what the service itself has made goes to the server as it is.
+    So a response that is the same for all is made once. And werkzeug checks and copies header by header, which for the
+    fifteen of this contract takes as long as the rest of a request: what the service itself has made goes to the server
+    as it is.
     """
 
     default_mimetype = "application/json"
     caching = "no-store"
     """The Cache-Control of this response."""
     response: Iterable[bytes]
-    common_fields: Fields = []  # noqa: RUF012 - replaced as a whole, never changed
 
     def get_wsgi_response(self, environ: dict[str, Any]) -> tuple[Iterable[bytes], str, Fields]:
         """The response as PEP 3333 has it."""
@@ -34,7 +34,7 @@ class Response(flask.Response):
             body, status, own = super().get_wsgi_response(environ)  # takes away the body, or its fields too
         else:
             body, status, own = self.response, self.status, list(self.headers)
-        return body, status, [*own, ("Cache-Control", self.caching), *self.common_fields]
+        return body, status, [*own, ("Cache-Control", self.caching), *visit_of(environ).fields]
 
 
 class _NoSessions(SessionInterface):

@@ -13,8 +13,8 @@ from flask import Request
 
 from app.api.addresses import Addresses
 from app.api.cors import CorsPolicy
-from app.api.framework import Application, Fields, Response
-from app.api.visit import Visit, visit_of
+from app.api.framework import Application, Response
+from app.api.visit import Fields, Visit, visit_of
 from app.errors import ApiError, ErrorCode
 from app.logs import RequestLog, request_id
 from app.ratelimit.client import truncated
@@ -136,7 +136,7 @@ class Hooks:
         version = self._versions.ending_at(path)
         if version and version.lifecycle and version.status() is not Status.CURRENT:
             fields += version.lifecycle.headers
-        response.common_fields = fields
+        visit.fields = fields
         if self._request_log.enabled:
             self._log(visit, request, response.status_code)
         request_id.set("-")

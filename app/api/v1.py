@@ -32,23 +32,23 @@ def create_v1_blueprint(
     started_at = time.monotonic()
 
     @cache
-    def index_body(method: str | None) -> bytes:
+    def index(method: str | None) -> Response:
         endpoints = [endpoint for endpoint in _endpoints(version) if method in (None, endpoint["method"])]
-        return envelope.success(data={"version": version.name, "endpoints": endpoints})
+        return Response(envelope.success(data={"version": version.name, "endpoints": endpoints}))
 
     @lru_cache(maxsize=2)
-    def brief_health(second: int, *, mail_ok: bool) -> bytes:
-        return envelope.success(data=_health(version, second, mail_ok=mail_ok))
+    def brief_health(second: int, *, mail_ok: bool) -> Response:
+        return Response(envelope.success(data=_health(version, second, mail_ok=mail_ok)))
 
     @blueprint.get("")
     def list_endpoints() -> Response:
-        return Response(index_body(METHOD.read()))
+        return index(METHOD.read())
 
     @blueprint.get(HEALTH_PATH)
     def get_health() -> Response:
         mail, second = health.latest(), int(time.time())
         if VERBOSE.read() != "true":
-            return Response(brief_health(second, mail_ok=mail.ok))
+            return brief_health(second, mail_ok=mail.ok)
         details = {
             "uptime_seconds": int(time.monotonic() - started_at),
             "mail": {

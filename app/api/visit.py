@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from app.ratelimit.window import Decision
+
+Fields = list[tuple[str, str]]
 
 _KEY = "app.visit"
 
@@ -24,6 +26,8 @@ class Visit:
     """Seconds that it must wait besides what the decision says."""
     error_code: str = "-"
     """The error.code that it was answered."""
+    fields: Fields = field(default_factory=list)
+    """What its response carries, as every response does."""
 
     def begin(self, environ: dict[str, Any]) -> None:
         """Let the rest of the request find it."""
