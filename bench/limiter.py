@@ -30,7 +30,7 @@ from bench.findings import Bar, Chart, Findings, Goal, figure
 from bench.machine import SERVER_CORE
 from bench.rounds import SECONDS, interleaved
 
-DECISIONS = 40_000 * SECONDS
+DECISIONS = 20_000 * SECONDS
 MANY = 1_000_000
 FEWER = 20_000
 """Clients that are enough to see what one takes in `limits`, where each takes so long."""

@@ -2,7 +2,8 @@
 
 Three mail servers in processes of their own: one that answers at once, one that answers each command after 20 ms, and
 one with STARTTLS and AUTH. "Connection per message" is this same service with another mailer: smtplib connects, sends
-and leaves. The loop has no web service at all: smtplib sends one ready message over and over on one open connection.
+and leaves. "Hand-over for nothing" is this service, too, which takes every message for sent: no way of sending could be
+faster. The loop has no web service at all: smtplib sends one ready message over and over on one open connection.
 wrk keeps 16 connections busy; each form comes from the next of 100,000 client addresses.
 """
 
@@ -26,7 +27,8 @@ from bench.servers import ROOT, Server, service
 from bench.sink import Behaviour, sink
 from bench.wrk import load
 
-OURS, FRESH, LOOP = "this service", "connection per message", "smtplib loop, no web service"
+OURS, FRESH, FREE = "this service", "connection per message", "hand-over for nothing"
+LOOP = "smtplib loop, no web service"
 PLAIN, SLOW, SECURE = "in clear", "20 ms an answer", "STARTTLS, AUTH"
 MAIL_SERVERS: dict[str, Behaviour] = {PLAIN: {}, SLOW: {"milliseconds": 20}, SECURE: {"secure": True}}
 
@@ -51,6 +53,10 @@ def measure(directory: Path) -> Findings:
             fresh = stack.enter_context(service(directory / f"{label}, fresh", app=app, environ=settings))
             turns[label, OURS] = partial(_post, ours)
             turns[label, FRESH] = partial(_post, fresh)
+            if label == PLAIN:
+                app = "bench.rivals.no_hand_over:app"
+                free = stack.enter_context(service(directory / "free", app=app, environ=settings))
+                turns[label, FREE] = partial(_post, free)
             if label != SLOW:
                 turns[label, LOOP] = partial(_send, settings | {"MAIL_DIR": str(directory / "loop")})
         results = interleaved(turns)
