@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,9 @@ class Findings:
 
 
 def figure(value: float) -> str:
-    """A number with as many digits as it deserves: three, and all of those before the point."""
+    """A number with as many digits as it deserves: three, and all of those before the point; nothing for NaN."""
+    if math.isnan(value):
+        return ""
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     return f"{value:,.{digits}f}"
 

@@ -16,6 +16,7 @@ import tracemalloc
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise
+from math import nan
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -65,7 +66,7 @@ def measure(_directory: Path) -> Findings:
         rows=[
             [
                 name,
-                *(figure(taken[label]) if label in taken else "" for label in ratios),
+                *(figure(taken.get(label, nan)) for label in ratios),
                 figure(bytes_per_client[name]),
             ]
             for name, taken in nanoseconds.items()

@@ -1,11 +1,13 @@
 """From the start of gunicorn to the first answer, and the memory of its worker then.
 
 Both under gunicorn on one core, in turns. "Import" is the time that Python needs to import the application, from the
-start of the process, without gunicorn.
+start of the process, without gunicorn. What only forms need is imported with the first one, and what that one and the
+next took stands beside.
 """
 
 from __future__ import annotations
 
+import http.client
 import os
 import subprocess
 import sys
@@ -13,6 +15,8 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
+from http import HTTPStatus
+from math import nan
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -36,6 +40,8 @@ class Turn(NamedTuple):
     first_answer_ms: float
     import_ms: float
     memory_mb: float
+    first_form_ms: float = nan
+    next_form_ms: float = nan
 
 
 def measure(directory: Path) -> Findings:
@@ -44,7 +50,7 @@ def measure(directory: Path) -> Findings:
     figures = {name: Turn(*(median(column) for column in zip(*turns, strict=True))) for name, turns in results.items()}
     ours, bare = figures[OURS], figures[BARE]
     return Findings(
-        columns=["", "first answer ms", "import ms", "memory MB"],
+        columns=["", "first answer ms", "import ms", "memory MB", "first form ms", "next form ms"],
         rows=[[name, *map(figure, turn)] for name, turn in figures.items()],
         goals=[
             Goal(
@@ -72,9 +78,24 @@ def _start(name: str, directory: Path) -> Turn:
         first_answer = time.perf_counter() - begun
         (worker,) = children(server.pid)
         memory = memory_mb(worker)
+        forms = [_post_form(server, client) for client in ("10.0.0.1", "10.0.0.2")] if name == OURS else []
     begun = time.perf_counter()
     command = [*pinned(SERVER_CORE), sys.executable, "-c", f"import {MODULES[name]}"]
     subprocess.run(
         command, cwd=ROOT, env=os.environ | {"MAIL_DIR": str(directory)}, stderr=subprocess.DEVNULL, check=True
     )
-    return Turn(first_answer * 1e3, (time.perf_counter() - begun) * 1e3, memory)
+    return Turn(first_answer * 1e3, (time.perf_counter() - begun) * 1e3, memory, *forms)
+
+
+def _post_form(server: Server, client: str) -> float:
+    """Send the form of a client; returns how many milliseconds that took."""
+    begun = time.perf_counter()
+    connection = http.client.HTTPConnection("127.0.0.1", server.port)
+    headers = {"Content-Type": "application/json", "X-Forwarded-For": client}
+    connection.request("POST", "/api/v1/contact", '{"form_type":"demo","email":"maria@example.com"}', headers)
+    with connection.getresponse() as response:
+        response.read()
+    connection.close()
+    if response.status != HTTPStatus.OK:
+        raise RuntimeError(f"a form was answered {response.status}")
+    return (time.perf_counter() - begun) * 1e3
