@@ -89,7 +89,16 @@ VALID: dict[str, dict[str, Any]] = {
         "a@example.com,b@example.com": ("a@example.com", "b@example.com"),
         "a@example.com , b@example.com": ("a@example.com", "b@example.com"),
     },
-    "MAIL_FROM": {"web@example.com": "web@example.com", "web@localhost": "web@localhost"},
+    "MAIL_FROM": {
+        address: address
+        for address in (
+            "web@example.com",
+            "web@localhost",
+            "la.web+formularios@example.com",
+            "!#$%&'*+/=?^_`{|}~-@example.com",
+            "w" * 64 + "@example.com",
+        )
+    },
     "PUBLIC_BASE_URL": {
         "https://www.example.com": "https://www.example.com",
         "https://www.example.com/": "https://www.example.com",
@@ -146,7 +155,21 @@ INVALID = {
         "Ventas <a@example.com>",
         "a@b\nBcc: c@d",
     ),
-    "MAIL_FROM": ("web", "@example.com", "a@example.com,b@example.com", "Web <a@example.com>", "a@b\nBcc: c@d"),
+    "MAIL_FROM": (
+        "web",
+        "@example.com",
+        "a@example.com,b@example.com",
+        "Web <a@example.com>",
+        "a@b\nBcc: c@d",
+        ".web@example.com",
+        "la..web@example.com",
+        "la web@example.com",
+        '"la web"@example.com',
+        "ñandú@example.com",
+        "w" * 65 + "@example.com",
+        "web@example..com",
+        "web@ñandú.example",
+    ),
     "PUBLIC_BASE_URL": (
         "www.example.com",
         "ftp://www.example.com",

@@ -174,6 +174,20 @@ def test_an_unforeseen_exception_leaks_nothing(make_app: MakeApp, path: str) -> 
     assert SECRET not in response.text
 
 
+def test_an_error_handler_that_fails_is_answered_like_any_fault(make_app: MakeApp) -> None:
+    app = make_app()
+
+    @app.errorhandler(404)
+    def fail(_: Exception) -> NoReturn:
+        raise ZeroDivisionError(SECRET)
+
+    response = app.test_client().get("/no-such-page")
+
+    assert response.status_code == 500
+    assert response.get_json()["error"]["code"] == "internal_error"
+    assert response.headers["API-Version"] == "v1"
+
+
 def test_of_an_unforeseen_exception_class_and_place_are_logged_but_not_its_text(
     make_client: MakeClient, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from freezegun import freeze_time
@@ -14,6 +15,8 @@ from freezegun import freeze_time
 from app.mail import smtp
 from app.mail.mailer import DeliveryError, Mailer
 from app.mail.message import Message
+from app.mail.smtp import Deadline, SmtpSender
+from tests.factories import make_settings
 from tests.mail.conftest import CONTENT, MakeMailer
 from tests.mail.scripted import LONG_REPLY, SECONDS_PER_BYTE, Act, Connection, ScriptedServer
 from tests.mail.server import Security
@@ -441,3 +444,46 @@ def time_to_give_up(mailer: Mailer, content: bytes = CONTENT) -> float:
     with pytest.raises(DeliveryError):
         mailer.deliver(Message("<1@example.com>", content))
     return time.perf_counter() - begun
+
+
+def test_a_wait_for_the_server_ends_with_the_time_for_the_message(
+    tmp_path: Path, message: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+
+    def let_twenty_seconds_pass() -> None:
+        nonlocal now
+        now += 20
+
+    with ScriptedServer() as server:
+        sender = SmtpSender(make_settings(tmp_path, **server.environ))
+        sender.send(message, Deadline(30), before_data_ends=let_twenty_seconds_pass)
+        ((_, connection),) = sender._idle
+        assert connection.sock is not None
+        last_timeout = connection.sock.gettimeout()
+        sender.send(message, Deadline(30), before_data_ends=lambda: None)
+        timeout_of_the_next = connection.sock.gettimeout()
+        sender.close()
+
+    assert (last_timeout, timeout_of_the_next) == (10, 30)
+
+
+def test_a_tls_handshake_ends_with_the_time_for_the_message(
+    tmp_path: Path, message: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadline = Deadline(30)
+    too_much: list[float] = []
+
+    def give_up(connected: socket.socket, **_: object) -> None:
+        too_much.append((connected.gettimeout() or 0) - deadline.remaining())
+        raise ConnectionAbortedError
+
+    with ScriptedServer(security="starttls", seconds_per_reply=1) as server:
+        sender = SmtpSender(make_settings(tmp_path, **server.environ))
+        monkeypatch.setattr(sender._tls, "wrap_socket", give_up)
+        with pytest.raises(ConnectionAbortedError):
+            sender.send(message, deadline, before_data_ends=lambda: None)
+
+    # Had the socket kept the timeout from before the last reply, it would be that second.
+    assert too_much[0] < 0.5

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import mailbox
 import os
+import resource
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from tests.mail.conftest import CONTENT, MakeMailer
 
@@ -87,3 +90,25 @@ def test_messages_stored_at_the_same_time_are_kept_once_each(make_mailer: MakeMa
         list(pool.map(mailer.deliver, messages))
 
     assert contents(mail_dir) == sorted(message.content.replace(b"\r\n", b"\n") for message in messages)
+
+
+@contextmanager
+def nearly_full_disk() -> Iterator[None]:
+    """No file can grow beyond 50 bytes: a write takes what fits, and the next one fails."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_message_of_which_the_disk_takes_a_part_is_not_stored(
+    make_mailer: MakeMailer, mail_dir: Path, message: Message
+) -> None:
+    mailer = make_mailer()
+
+    with nearly_full_disk(), pytest.raises(DeliveryError):
+        mailer.deliver(message)
+
+    assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
