@@ -39,6 +39,9 @@ Reply = tuple[int, bytes]
 class InDoubtError(OSError):
     """The content was on its way and no answer to it came: the server may have taken the message."""
 
+    def __init__(self) -> None:
+        super().__init__("no answer came, and the mail server may have taken the message")
+
 
 class Deadline:
     """A moment that nothing done for one message goes beyond."""

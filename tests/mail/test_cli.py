@@ -220,6 +220,13 @@ class TestTest:
         assert result.exit_code == 1
         assert "not from you" in result.stderr
 
+    def test_without_an_answer_to_the_message_it_may_have_arrived(self, mail: MailCommand) -> None:
+        with SmtpServer(replies={"message": DROP}) as server:
+            result = mail("test", server=server)
+
+        assert result.exit_code == 1
+        assert "may have taken the message" in result.stderr
+
     @pytest.mark.parametrize("command", ["list", "resend", "test"])
     def test_each_command_explains_itself(self, mail: MailCommand, command: str) -> None:
         result = mail(command, "--help")
