@@ -1,9 +1,10 @@
-"""What a second core gains: threads of one process take turns on one, and move the interpreter's lock about on two.
+"""What a second core gains, for the threads of one process take turns.
 
 All behind nginx over unix sockets, nginx and wrk where there is room: on a machine of two cores they take from the pair
 what one worker leaves them. The pair are two services of one worker each, bound to a core. Either nginx leads each
 client always to the same one, by a hash of its address, or they take turns and share the limits on a redis-server of
-the same machine. "Accepted" is what one client got of 200 requests at once.
+the same machine. "CPU" leaves out nginx and Redis. "Accepted" is what one client got of 200 requests, one right after
+the other.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 BUILD = Path(__file__).parents[1] / "build" / "bench"
@@ -67,6 +68,11 @@ def figure(value: float) -> str:
         return ""
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     return f"{value:,.{digits}f}"
+
+
+def spread(values: list[float]) -> str:
+    """The median of all rounds, with the lowest and the highest."""
+    return f"{figure(median(values))} ({figure(min(values))} to {figure(max(values))})"
 
 
 def save(section: str, findings: Findings) -> None:

@@ -1,9 +1,15 @@
 """GETs with the whole contract: limits, CORS, versions, an id and a log line for each request.
 
-The rivals answer the health document as a constant. All but FastAPI run under one gunicorn worker of 32 threads with
-keep-alive, bound to one core; wrk keeps 16 connections busy from another core, and each request comes from the next of
-100,000 client addresses. "CPU" is the processor time of the server per request, which other people's work on the
-machine disturbs less than it does requests per second.
+The rivals serialise a health document that never changes with each request. This service serialises its own once per
+second, and the versioning policy once. The usual stack is Flask with Flask-Limiter, flask-cors and ProxyFix. It has the
+moving window, for that alone promises what this service keeps to; beside it stands Flask-Limiter's default, a fixed
+window, which admits twice the quota around its turn, and slowapi has no other by default. In memory both forget no
+client, and slow down as more come.
+
+All but FastAPI run under one gunicorn worker of 32 threads with keep-alive, bound to one core; wrk keeps 16 connections
+busy from another core, where nginx runs, too, and each request comes from the next of 100,000 client addresses. "CPU"
+is the processor time per request of the server alone, without nginx, which other people's work on the machine disturbs
+less than it does requests per second. In brackets stand the lowest and the highest of the rounds.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from bench.findings import Bar, Chart, Findings, Goal, figure
+from bench.findings import Bar, Chart, Findings, Goal, figure, spread
 from bench.machine import cpu_seconds
 from bench.rounds import interleaved
 from bench.servers import RIVALS, Server, gunicorn, nginx, php_fpm, proxy, service, uvicorn
@@ -30,8 +36,9 @@ OURS_SILENT = "this service, GET /api/versioning, LOG_LEVEL=warning"
 OURS_BEHIND_NGINX = "nginx, this service, GET /api/v1/health"
 BARE = "bare Flask"
 RAW = "raw WSGI"
-USUAL = "Flask with Flask-Limiter, flask-cors and ProxyFix"
-FASTAPI = "FastAPI with slowapi, uvicorn"
+USUAL = "the usual stack, moving window"
+USUAL_FIXED = "the usual stack, fixed window"
+FASTAPI = "FastAPI with slowapi, fixed window, uvicorn"
 LEGACY = "nginx, PHP-FPM with a lock file per client"
 
 
@@ -59,18 +66,22 @@ def measure(directory: Path) -> Findings:
     speed = {name: median(turn.per_second for turn in turns) for name, turns in results.items()}
     cost = {name: median(turn.cpu_microseconds for turn in turns) for name, turns in results.items()}
 
+    def ratios(ours: str, rival: str) -> list[float]:
+        return [a.per_second / b.per_second for a, b in zip(results[ours], results[rival], strict=True)]
+
     def ratio(ours: str, rival: str) -> float:
-        return median(a.per_second / b.per_second for a, b in zip(results[ours], results[rival], strict=True))
+        return median(ratios(ours, rival))
+
+    def cost_ratios(ours: str) -> list[float]:
+        return [a.cpu_microseconds / b.cpu_microseconds for a, b in zip(results[ours], results[BARE], strict=True)]
 
     def cost_ratio(ours: str) -> float:
-        return median(
-            a.cpu_microseconds / b.cpu_microseconds for a, b in zip(results[ours], results[BARE], strict=True)
-        )
+        return median(cost_ratios(ours))
 
     return Findings(
         columns=["", "requests/s", "x bare Flask", "CPU us/request", "x bare Flask's"],
         rows=[
-            [name, figure(speed[name]), figure(ratio(name, BARE)), figure(cost[name]), figure(cost_ratio(name))]
+            [name, figure(speed[name]), spread(ratios(name, BARE)), figure(cost[name]), spread(cost_ratios(name))]
             for name in contestants
         ],
         goals=[
@@ -99,7 +110,8 @@ def _start(stack: ExitStack, directory: Path) -> dict[str, Contestant]:
     silent = stack.enter_context(service(directory / "silent", environ={"LOG_LEVEL": "warning"}))
     bare = stack.enter_context(gunicorn("bench.rivals.bare_flask:app", directory / "bare"))
     raw = stack.enter_context(gunicorn("bench.rivals.raw_wsgi:app", directory / "raw"))
-    usual = stack.enter_context(gunicorn("bench.rivals.usual_stack:app", directory / "usual"))
+    usual = stack.enter_context(gunicorn("bench.rivals.usual_stack:moving_window", directory / "usual"))
+    fixed = stack.enter_context(gunicorn("bench.rivals.usual_stack:fixed_window", directory / "fixed"))
     fastapi = stack.enter_context(uvicorn("bench.rivals.fastapi_app:app", directory / "fastapi"))
     service_socket, php_socket = directory / "service.sock", directory / "php.sock"
     behind = stack.enter_context(service(directory / "behind", unix=service_socket))
@@ -113,6 +125,7 @@ def _start(stack: ExitStack, directory: Path) -> dict[str, Contestant]:
         BARE: direct(HEALTH, bare),
         RAW: direct(HEALTH, raw),
         USUAL: direct(HEALTH, usual),
+        USUAL_FIXED: direct(HEALTH, fixed),
         FASTAPI: direct(HEALTH, fastapi),
         OURS_BEHIND_NGINX: Contestant(front.port, HEALTH, behind.pid),
         LEGACY: Contestant(legacy_front.port, HEALTH, php.pid),

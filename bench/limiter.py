@@ -3,8 +3,9 @@
 A decision says whether the client passes, how much of its quota remains and when it is renewed, for every response
 states that: one call of `hit` here, `hit` and `get_window_stats` in `limits`, where `hit` alone says only the first.
 Each is for the next of so many clients, each of which came before, except with 1,000,000 clients: there every call is a
-client's first, and this service's limiter, which remembers 100,000, lets an older one go for it. Times are processor
-times. The bytes of a client include its key.
+client's first, and this service's limiter, which remembers 100,000, lets an older one go for it. That is also where its
+slowest decision is looked for. Times are processor times; those of 1,000,000 clients and the bytes, which include the
+key of a client, are of a single run.
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ SERVER_CORE = _CORES[0]
 LOAD_CORE = _CORES[-1]
 """Load generator, mail server and nginx run here, so that what is measured has a core of its own."""
 
+_LOAD_BEFORE = os.getloadavg()[0]
+
 _PACKAGES = ("flask", "werkzeug", "gunicorn", "flask-cors", "flask-limiter", "limits", "fastapi", "slowapi", "uvicorn")
 
 
@@ -50,7 +52,7 @@ def description() -> list[str]:
     programs = [["nginx", "-v"], ["wrk", "-v"], *([[str(php), "-v"]] if php else [])]
     return [
         f"{len(_CORES)} cores of {model[1] if model else platform.machine()}, Linux {platform.release()}",
-        f"load average of the last quarter of an hour: {os.getloadavg()[2]:.1f}",
+        f"load average of the minute before: {_LOAD_BEFORE:.1f}",
         f"Python {platform.python_version()}, " + ", ".join(f"{name} {version(name)}" for name in _PACKAGES),
         ", ".join(_first_line(command) for command in programs),
     ]

@@ -10,20 +10,27 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from bench.rivals import DOCUMENT
 
-app = flask.Flask(__name__)
-app.wsgi_app = ProxyFix(app.wsgi_app, x_for=1)  # type: ignore[method-assign]  # as its documentation has it
-CORS(app)
-Limiter(
-    get_remote_address,
-    app=app,
-    default_limits=["60 per minute"],
-    headers_enabled=True,
-    storage_uri="memory://",
-    strategy="moving-window",
-)
+
+def create_app(strategy: str) -> flask.Flask:
+    """The application, whose limiter counts by this strategy."""
+    app = flask.Flask(__name__)
+    app.wsgi_app = ProxyFix(app.wsgi_app, x_for=1)  # type: ignore[method-assign]  # as its documentation has it
+    CORS(app)
+    Limiter(
+        get_remote_address,
+        app=app,
+        default_limits=["60 per minute"],
+        headers_enabled=True,
+        storage_uri="memory://",
+        strategy=strategy,
+    )
+
+    @app.get("/api/v1/health")
+    def get_health() -> flask.Response:
+        return flask.jsonify(DOCUMENT)
+
+    return app
 
 
-@app.get("/api/v1/health")
-def get_health() -> flask.Response:
-    """The document."""
-    return flask.jsonify(DOCUMENT)
+moving_window = create_app("moving-window")
+fixed_window = create_app("fixed-window")
