@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import socket
 import sys
+import threading
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,6 +44,18 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
         except SettingsError as error:
             self.log.error("%s", error)
             sys.exit(Arbiter.WORKER_BOOT_ERROR)
+        threading.Thread(target=self._import_schema, name="import-schema", daemon=True).start()
+
+    def _import_schema(self) -> None:
+        """Import what is too heavy for the start, so that no form waits for it and no upgrade replaces it before.
+
+        Without it no form can be taken: that stops the service, too.
+        """
+        try:
+            import_module("app.contact.schema")
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with the installation
+            log_unforeseen(logger, error, "the import of the schema")
+            os._exit(Arbiter.WORKER_BOOT_ERROR)
 
     def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's signature
         """Accept connections or not; a stopping worker takes those that wait first, for nobody else would answer."""

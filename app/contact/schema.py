@@ -1,7 +1,7 @@
 """What a submission is: the fields of the contact forms and what each accepts.
 
 Import it where it is used: the two libraries below compile regular expressions for a quarter of the time that the whole
-service takes to start, and nothing but the first form, or the first look at the index of the version, needs them.
+service takes to start. The worker imports it while the service already answers.
 """
 
 from __future__ import annotations

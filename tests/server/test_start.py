@@ -60,6 +60,16 @@ def test_every_fault_of_the_settings_stops_the_start_without_a_traceback(tmp_pat
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("missing", ["marshmallow", "email_validator"])
+def test_a_service_that_could_take_no_form_stops(tmp_path: Path, missing: str) -> None:
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{missing!r}] = None\n")
+
+    process, log_file = start(tmp_path, PYTHONPATH=str(tmp_path))
+
+    assert process.wait(60) != 0
+    assert "unforeseen ModuleNotFoundError in the import of the schema" in log_file.read_text()
+
+
 def test_several_workers_without_a_shared_storage_are_refused(tmp_path: Path) -> None:
     process, log_file = start(tmp_path, WORKERS="2")
 
