@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import flask
 from flask.globals import request_ctx
@@ -13,6 +14,9 @@ from flask.sessions import NullSession, SessionInterface, SessionMixin
 from werkzeug.routing import MapAdapter, Rule
 
 from app.api.visit import Fields, visit_of
+from app.logs import log_unforeseen
+
+logger = logging.getLogger(__name__)
 
 
 class Response(flask.Response):
@@ -49,7 +53,8 @@ class _NoSessions(SessionInterface):
 class Application(flask.Flask):
     """An application at the root of its host, without sessions, static files, coroutines and host names to match.
 
-    It has one hook before all views and one after them, where Flask walks through several lists for each request.
+    It has one hook before all views and one after them, where Flask walks through several lists for each request and
+    sends signals, which nobody here listens to.
     """
 
     response_class = Response
@@ -88,8 +93,12 @@ class Application(flask.Flask):
         return self.after(request, response)
 
     def finalize_request(self, rv: Any, from_error_handler: bool = False) -> Response:  # noqa: ARG002, FBT001, FBT002
-        """The response of the hook after all views, here to an error that an error handler made."""
-        return self.after(request_ctx.request, rv)
+        """The response to what an error handler or the hook after all views made of itself."""
+        try:
+            return self.after(request_ctx.request, rv)
+        except Exception as error:  # noqa: BLE001 - an answer without the fields of every response is better than none
+            log_unforeseen(logger, error, "the hook after all views")
+            return cast("Response", rv)
 
     def do_teardown_request(self, *_: object) -> None:
         """Nothing is left over from a request."""

@@ -93,8 +93,8 @@ class Hooks:
             raise environ[REFUSED_BY_SERVER]
         path = environ["PATH_INFO"]
         if path.startswith("//"):
-            raise ApiError(ErrorCode.NOT_FOUND)  # werkzeug's router would fold the slashes and find the view
-        if environ["REQUEST_METHOD"] == "OPTIONS":
+            raise ApiError(ErrorCode.NOT_FOUND)  # werkzeug has folded the slashes, so that the view was found
+        if request.method == "OPTIONS":
             if request.url_rule is not None:
                 return self._answer_options(environ, allow(request.url_rule.methods or ()))
         elif path.startswith(API_PREFIX) or path == API_ROOT:
