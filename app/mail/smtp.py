@@ -28,7 +28,7 @@ CHECK_SECONDS = 10.0
 _READY, _OK, _WILL_FORWARD, _GO_AHEAD, _CLOSING = 220, 250, 251, 354, 421
 _REFUSALS = range(400, 600)
 _CHUNK = 16_384
-_TIMEOUT_TOLERANCE = 0.05
+_TIMEOUT_TOLERANCE = 0.005
 """Seconds that a wait for the server may last beyond the deadline."""
 
 logger = logging.getLogger(__name__)
