@@ -245,7 +245,7 @@ def _seconds(raw: str) -> float:
 
 
 def _address(raw: str) -> str:
-    """An address as RFC 5321, section 4.1.2, has it, without quoted local parts.
+    """An address as RFC 5321, sections 4.1.2 and 4.5.3.1.1, has it, without quoted local parts.
 
     Its domain may be localhost or a name that only the local network knows, for an operator's own relay may deliver
     there, which email-validator would refuse.

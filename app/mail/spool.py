@@ -39,7 +39,8 @@ class Stored:
 class Entry:
     """A stored message that this process, and no other, is handing over.
 
-    Who holds it holds a lock on its file, which the kernel releases even when the process is killed.
+    Who holds it holds a lock on its file, which the kernel releases even when the process is killed. Its place is the
+    path of that file below the Maildir.
     """
 
     def __init__(self, maildir: str, place: str, descriptor: int) -> None:

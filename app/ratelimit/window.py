@@ -31,7 +31,7 @@ class Decision:
     """What a client may do now.
 
     ``reset_after`` is in nanoseconds: until its oldest counted request leaves the window, or the whole window. Nobody
-    changes one; to be frozen would make it four times as slow to come by.
+    changes one; a named tuple would take twice as long to make, and a frozen class four times.
     """
 
     policy: Policy
@@ -91,8 +91,10 @@ class SlidingWindow:
             if count >= self._quota:
                 return Decision(self._policy, False, 0, hits[0] - opened)
             hits.append(now)
-            if count <= 1:
-                self._clients[client] = array("q", hits) if count else now
+            if not count:
+                self._clients[client] = now
+            elif hits is not kept:
+                self._clients[client] = array("q", hits)
             self._clients.move_to_end(client)
             return Decision(self._policy, True, self._quota - count - 1, hits[0] - opened)
 
