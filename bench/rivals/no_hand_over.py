@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
-from app import create_app
-from app.mail.bulkhead import Bulkhead
-from app.mail.mailer import SmtpMailer
 from app.mail.message import Message
 from app.mail.smtp import Deadline, SmtpSender
-from app.mail.spool import Spool
-from app.settings import Settings
+from bench.rivals.mailers import create_app_with
 
 
 class NoHandOver(SmtpSender):
@@ -23,8 +18,4 @@ class NoHandOver(SmtpSender):
         return "250"
 
 
-settings = Settings.from_env(os.environ)
-bulkhead = Bulkhead(settings.threads // 2, settings.threads // 4, settings.smtp_timeout / 4)
-app = create_app(
-    settings, mailer=SmtpMailer(NoHandOver(settings), Spool(settings.mail_dir), bulkhead, settings.smtp_timeout)
-)
+app = create_app_with(NoHandOver)
