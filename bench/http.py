@@ -2,9 +2,9 @@
 
 The rivals serialise a health document that never changes with each request. This service serialises its own once per
 second, and the versioning policy once. The usual stack is Flask with Flask-Limiter, flask-cors and ProxyFix. It has the
-moving window, for that alone promises what this service keeps to; beside it stands Flask-Limiter's default, a fixed
-window, which admits twice the quota around its turn, and slowapi has no other by default. In memory both forget no
-client, and slow down as more come.
+moving window, for that alone promises what this service keeps to; in memory it forgets no client, and slows down as
+more come. Beside it stands Flask-Limiter's default, and slowapi's: a fixed window, which admits twice the quota around
+its turn.
 
 All but FastAPI run under one gunicorn worker of 32 threads with keep-alive, bound to one core; wrk keeps 16 connections
 busy from another core, where nginx runs, too, and each request comes from the next of 100,000 client addresses. "CPU"
