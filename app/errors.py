@@ -54,7 +54,7 @@ class ErrorCode(Enum):
     MAIL_DELIVERY_FAILED = (
         500,
         "No hemos podido entregar su mensaje al equipo comercial.",
-        "Inténtelo de nuevo dentro de unos minutos o póngase en contacto con el equipo comercial por otro medio.",
+        "Por lo general queda guardado y se entrega más tarde: antes de repetirlo, consulte al equipo comercial.",
     )
     INVALID_PARAMETER = (
         400,
