@@ -53,7 +53,7 @@ def measure(directory: Path) -> Findings:
             environ = {"RATE_LIMIT_STORAGE": storage} if name == SHARED else {}
             fronts[name], pids = _start(stack, name, directory / str(number), environ)
             turns[name] = partial(_take_turn, fronts[name], pids)
-        results = interleaved(turns)
+        results = interleaved(turns, rounds=4)
         accepted = {name: _hammer(port) for name, port in fronts.items()}
     speed, cost = (
         {name: median(turn[column] for turn in rounds) for name, rounds in results.items()} for column in range(2)
