@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from app.ratelimit.window import Decision
@@ -26,7 +27,7 @@ class Visit:
     """Seconds that it must wait besides what the decision says."""
     error_code: str = "-"
     """The error.code that it was answered."""
-    fields: Fields = field(default_factory=list)
+    fields: Sequence[tuple[str, str]] = ()
     """What its response carries, as every response does."""
 
     def begin(self, environ: dict[str, Any]) -> None:

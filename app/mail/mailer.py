@@ -161,19 +161,23 @@ def describe(error: Exception) -> str:
 
 
 def create_mailer(settings: Settings) -> Mailer:
-    """The mailer that the settings ask for; the log says which.
-
-    Half of the threads may be inside SMTP at once and a quarter may wait for a place, so that a quarter never has
-    anything to do with the mail server.
-    """
+    """The mailer that the settings ask for; the log says which."""
     spool = Spool(settings.mail_dir)
     if settings.smtp_host is None:
         logger.warning("SMTP_HOST is not set: messages are stored in %s and not sent", settings.mail_dir)
         return MaildirMailer(spool)
     logger.info("messages are sent through %s:%d", settings.smtp_host, settings.smtp_port)
-    bulkhead = Bulkhead(
+    return SmtpMailer(SmtpSender(settings), spool, create_bulkhead(settings), settings.smtp_timeout)
+
+
+def create_bulkhead(settings: Settings) -> Bulkhead:
+    """The bulkhead before the mail server.
+
+    Half of the threads may be inside SMTP at once and a quarter may wait for a place, so that a quarter never has
+    anything to do with the mail server.
+    """
+    return Bulkhead(
         places=max(1, settings.threads // 2),
         waiting_room=settings.threads // 4,
         patience=settings.smtp_timeout / 4,
     )
-    return SmtpMailer(SmtpSender(settings), spool, bulkhead, settings.smtp_timeout)
