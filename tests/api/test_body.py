@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable
 from itertools import count, islice, product
 from typing import Any
@@ -432,13 +433,20 @@ def test_a_length_that_is_no_number_is_refused(client: ValidatingClient, length:
     assert json.loads(response.data)["error"]["details"] == {"reason": "http"}
 
 
+# How deep Python itself reads and writes JSON differs from version to version.
 @pytest.mark.parametrize(
-    "hidden", [b'{"a":' * 600 + b"1" + b"}" * 600, b"[" * 30_000 + b"]" * 30_000], ids=["600", "30,000"]
+    ("hidden", "may_be_read"),
+    [
+        (b'{"a":' * 600 + b"1" + b"}" * 600, sys.version_info >= (3, 12)),
+        (b"[" * 30_000 + b"]" * 30_000, False),
+    ],
+    ids=["600", "30,000"],
 )
-def test_nesting_that_a_later_value_replaces_is_not_unforeseen(client: ValidatingClient, hidden: bytes) -> None:
+def test_nesting_that_a_later_value_replaces_is_not_unforeseen(
+    client: ValidatingClient, hidden: bytes, *, may_be_read: bool
+) -> None:
     body = b'{"form_type":"\\u0064emo","email":"a@example.com","x":' + hidden + b',"x":1}'
 
     answer = json.loads(client.post(PATH, data=body, content_type=JSON).data)
 
-    # How deep Python itself reads and writes JSON differs from version to version.
-    assert answer["ok"] or answer["error"]["details"] == {"reason": "nesting"}
+    assert (may_be_read and answer["ok"]) or answer["error"]["details"] == {"reason": "nesting"}

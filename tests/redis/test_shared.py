@@ -481,4 +481,4 @@ def test_a_window_in_the_process_and_one_on_the_server_answer_alike(
     own, shared = ([limiter.hit(address(1)) for _ in range(62)] for limiter in limiters)
 
     for one, other in zip(own, shared, strict=True):
-        assert (one.allowed, one.remaining) == (other.allowed, other.remaining)
+        assert (one.policy, one.allowed, one.remaining) == (other.policy, other.allowed, other.remaining)
