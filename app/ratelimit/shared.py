@@ -133,6 +133,8 @@ class SharedStorage:
         self._connections: _Connections | None = None
         self._out_of_reach = False
         self._thread: threading.Thread | None = None
+        # A change is logged while this is held and before it shows: the lines then stand in the order of the changes,
+        # and whoever sees one can read of it.
         self._lock = threading.Lock()
         self._first_result = threading.Event()
         self._wake = threading.Event()
@@ -220,10 +222,10 @@ class SharedStorage:
             self._lose(connections, error)
             return
         with self._lock:
+            if self._out_of_reach:
+                logger.info("the storage of the rate limits is back in reach")
+            self._out_of_reach = False
             self._connections = connections
-            news, self._out_of_reach = self._out_of_reach, False
-        if news:
-            logger.info("the storage of the rate limits is back in reach")
 
     def _lose(self, connections: _Connections, error: Exception) -> None:
         """Take the connections out of use, and say so when it is news."""
@@ -231,15 +233,15 @@ class SharedStorage:
         with self._lock:
             if self._connections not in (connections, None):
                 return  # a request that began before the thread connected anew
+            if not self._out_of_reach:
+                logger.warning(
+                    "the storage of the rate limits is out of reach, this process limits by itself: %s",
+                    type(error).__name__,
+                )
+            self._out_of_reach = True
             if self._connections is not None:
                 self._connections = None
                 self._wake.set()
-            news, self._out_of_reach = not self._out_of_reach, True
-        if news:
-            logger.warning(
-                "the storage of the rate limits is out of reach, this process limits by itself: %s",
-                type(error).__name__,
-            )
 
 
 def _close(connections: _Connections) -> None:

@@ -458,6 +458,24 @@ class TestOutOfReach:
         assert not storage.in_reach
         assert lines(caplog) == [lost("AuthenticationError")]
 
+    def test_the_log_tells_of_a_change_before_it_shows(
+        self, server: RedisServer, make_storage: MakeStorage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        storage = make_storage(server.url)
+        shown = []
+
+        def look(record: logging.LogRecord) -> bool:
+            shown.append((record.levelno, storage.in_reach))
+            return True
+
+        monkeypatch.setattr("app.ratelimit.shared.logger.filters", [look])
+        server.kill()
+        wait_until(lambda: not storage.in_reach)
+        server.start()
+        wait_until(lambda: storage.in_reach)
+
+        assert shown == [(logging.WARNING, True), (logging.INFO, False)]
+
     def test_an_answer_that_comes_after_the_server_was_lost_and_found_changes_nothing(
         self, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
     ) -> None:
