@@ -92,8 +92,7 @@ class Spool:
     """The Maildir at MAIL_DIR, which the settings have made (directories 0700, files 0600)."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._maildir = str(directory)  # on the way of a message, where a Path would cost more than the disk
+        self._maildir = str(directory)  # a Path would cost more than the disk for each message
 
     def store(self, message: Message) -> Entry:
         """Write the message to disk, locked from its first moment on.
@@ -135,14 +134,14 @@ class Spool:
         try:
             # Between the look and the lock another may have delivered it, or moved it on.
             free = _lock(descriptor) and stored.path.exists()
-            place = str(stored.path.relative_to(self._directory))
+            place = str(stored.path.relative_to(self._maildir))
             yield Entry(self._maildir, place, descriptor) if free else None
         finally:
             os.close(descriptor)
 
     def _paths(self) -> Iterator[Path]:
         for folder in ("new", "cur"):
-            yield from (self._directory / folder).iterdir()
+            yield from Path(self._maildir, folder).iterdir()
 
 
 def _unique_name(place: str) -> str:
