@@ -133,8 +133,8 @@ class SharedStorage:
         self._connections: _Connections | None = None
         self._out_of_reach = False
         self._thread: threading.Thread | None = None
-        # A change is logged while this is held and before it shows: the lines then stand in the order of the changes,
-        # and whoever sees one can read of it.
+        # Held until a change is in the log: the lines then stand in the order of the changes, and whoever asks for the
+        # state can read how it came about.
         self._lock = threading.Lock()
         self._first_result = threading.Event()
         self._wake = threading.Event()
@@ -143,7 +143,8 @@ class SharedStorage:
     @property
     def in_reach(self) -> bool:
         """Whether decisions are made on the server."""
-        return self._connections is not None
+        with self._lock:
+            return self._connections is not None
 
     def limiter(self, policy: Policy) -> Limiter:
         """A limiter whose windows are kept on the server, one per policy."""
@@ -222,10 +223,10 @@ class SharedStorage:
             self._lose(connections, error)
             return
         with self._lock:
-            if self._out_of_reach:
-                logger.info("the storage of the rate limits is back in reach")
-            self._out_of_reach = False
             self._connections = connections
+            if self._out_of_reach:
+                self._out_of_reach = False
+                logger.info("the storage of the rate limits is back in reach")
 
     def _lose(self, connections: _Connections, error: Exception) -> None:
         """Take the connections out of use, and say so when it is news."""
@@ -233,15 +234,15 @@ class SharedStorage:
         with self._lock:
             if self._connections not in (connections, None):
                 return  # a request that began before the thread connected anew
+            if self._connections is not None:
+                self._connections = None
+                self._wake.set()
             if not self._out_of_reach:
+                self._out_of_reach = True
                 logger.warning(
                     "the storage of the rate limits is out of reach, this process limits by itself: %s",
                     type(error).__name__,
                 )
-            self._out_of_reach = True
-            if self._connections is not None:
-                self._connections = None
-                self._wake.set()
 
 
 def _close(connections: _Connections) -> None:

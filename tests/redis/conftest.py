@@ -18,8 +18,14 @@ MakeStorage = Callable[..., SharedStorage]
 def timeout(monkeypatch: pytest.MonkeyPatch) -> float:
     """A busy machine may stop a healthy server for longer than a visitor waits; what it is that a visitor waits."""
     timeout = shared.TIMEOUT
-    monkeypatch.setattr(shared, "TIMEOUT", 1.0)
+    monkeypatch.setattr(shared, "TIMEOUT", 10.0)
     return timeout
+
+
+@pytest.fixture
+def impatient(timeout: float, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - it comes after that one
+    """For a server that does not answer, which is waited for in the test."""
+    monkeypatch.setattr(shared, "TIMEOUT", 1.0)
 
 
 @pytest.fixture
