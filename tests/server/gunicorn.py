@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-BOOT_SECONDS = 20
+BOOT_SECONDS = 60
+
+_given: set[int] = set()
 
 
 def newest_worker(log: str) -> int:
@@ -49,10 +51,14 @@ class Server:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody listens on and that no other caller has been given."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+        if port not in _given:
+            _given.add(port)
+            return port
 
 
 def start(directory: Path, **environ: str) -> tuple[subprocess.Popen[bytes], Path]:

@@ -64,7 +64,7 @@ def test_every_fault_of_the_settings_stops_the_start_without_a_traceback(tmp_pat
 def test_a_service_that_could_take_no_form_stops(tmp_path: Path, missing: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{missing!r}] = None\n")
 
-    process, log_file = start(tmp_path, PYTHONPATH=str(tmp_path))
+    process, log_file = start(tmp_path, BIND="127.0.0.1:0", PYTHONPATH=str(tmp_path))
 
     assert process.wait(60) != 0
     assert "unforeseen ModuleNotFoundError in the import of the schema" in log_file.read_text()
