@@ -31,15 +31,18 @@ def mailer() -> RecordingMailer:
 
 @pytest.fixture
 def make_app(tmp_path: Path, mailer: RecordingMailer) -> Iterator[MakeApp]:
-    """Makes an app from environment variables; collaborators may be passed as ``create_app`` takes them."""
+    """Makes an app from environment variables; collaborators may be passed as ``create_app`` takes them.
+
+    ``first_check`` is how many seconds it may take until mail has been checked once.
+    """
     apps = []
 
-    def make(*, collaborators: dict[str, Any] | None = None, **environ: str) -> Flask:
+    def make(*, collaborators: dict[str, Any] | None = None, first_check: float = 30, **environ: str) -> Flask:
         settings = make_settings(tmp_path / "mail", **environ)
         app = create_app(settings, **({"mailer": mailer} | (collaborators or {})))
         app.config["PROPAGATE_EXCEPTIONS"] = False
         app.test_client_class = ValidatingClient
-        app.extensions["mail_health"].start(wait=1)
+        app.extensions["mail_health"].start(wait=first_check)
         apps.append(app)
         return app
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from tests.browser.visitor import VIEWPORTS, Visitor
 from tests.browser.website import serving_form
 from tests.mail.server import SmtpServer
-from tests.server.gunicorn import Server, free_port, serving
+from tests.server.gunicorn import Server, serving
 
 FLAGS = [
     "--headless",
@@ -25,6 +26,9 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+PATIENCE = 20_000
+"""Milliseconds within which anything that is to happen has happened, however busy the machine is."""
 
 Visit = Callable[..., Visitor]
 
@@ -42,7 +46,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(locale="es-ES", viewport=VIEWPORTS["desktop"], device_scale_factor=2)
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(PATIENCE)
+    expect.set_options(timeout=PATIENCE)
     yield context
     context.close()
 
@@ -83,6 +88,8 @@ def visitor(service: Server, visit: Visit) -> Visitor:
 
 
 @pytest.fixture
-def unserved(visit: Visit) -> Visitor:
+def unserved(visit: Visit) -> Iterator[Visitor]:
     """A visitor for whom the service is out of reach: what they see comes from the form alone."""
-    return visit(free_port())
+    with socket.socket() as unreachable:
+        unreachable.bind(("127.0.0.1", 0))
+        yield visit(unreachable.getsockname()[1])

@@ -74,8 +74,8 @@ SLOW_FAULTS = {
     **{f"hang at {step}": Fault({step: Act.HANG}, timeout=0.3) for step in STEPS},
     **{f"dribble at {step}": Fault({step: Act.DRIBBLE}, timeout=0.3) for step in ("connect", "handshake", "RCPT")},
     # Longer, so that a busy machine comes as far as the final dot.
-    "hang after the final dot": Fault({"message": Act.HANG}, timeout=1.5, kept_as=IN_DOUBT),
-    "dribble after the final dot": Fault({"message": Act.DRIBBLE}, timeout=1.5, kept_as=IN_DOUBT),
+    "hang after the final dot": Fault({"message": Act.HANG}, timeout=3, kept_as=IN_DOUBT),
+    "dribble after the final dot": Fault({"message": Act.DRIBBLE}, timeout=3, kept_as=IN_DOUBT),
 }
 
 pytestmark = pytest.mark.usefixtures("_trusted_authority")

@@ -70,10 +70,10 @@ def test_a_client_cannot_name_the_address_or_the_host_of_the_service(served: Sit
 
 
 def test_the_request_id_is_nginx_s_and_the_same_in_both_logs(served: Site) -> None:
-    served.request("GET", "/api/versioning", client="127.0.1.4", headers={"X-Request-ID": "f" * 32})
+    served.request("GET", "/api/versioning", client="127.0.11.4", headers={"X-Request-ID": "f" * 32})
 
     lines = [json.loads(line) for line in (served.log("0") + served.log("1")).splitlines()]
-    (request_id,) = (line["request_id"] for line in lines if line.get("route") == "/api/versioning")
+    (request_id,) = (line["request_id"] for line in lines if line.get("client") == "127.0.11.0/24")
     assert request_id != "f" * 32
     assert logged(served, f' {request_id} 200 "200" ')
 

@@ -13,7 +13,7 @@ import pytest
 from freezegun import freeze_time
 
 from app.mail import smtp
-from app.mail.mailer import DeliveryError, Mailer
+from app.mail.mailer import DeliveryError, Mailer, SmtpMailer
 from app.mail.message import Message
 from app.mail.smtp import Deadline, SmtpSender
 from tests.factories import make_settings
@@ -265,7 +265,7 @@ def test_a_message_is_never_sent_again_once_the_server_may_have_taken_it(
     kept: bool,  # noqa: FBT001 - a case of the table
 ) -> None:
     with ScriptedServer() as server:
-        mailer = make_mailer(**server.environ, SMTP_TIMEOUT="1")
+        mailer = make_mailer(**server.environ, SMTP_TIMEOUT="3")
         if kept:
             deliver(mailer, 1)
             server.connections[0].script = script
@@ -389,8 +389,10 @@ def test_a_kept_connection_is_not_waited_for_beyond_the_time_allowed(
     make_mailer: MakeMailer, stage: str, act: Act
 ) -> None:
     with ScriptedServer(pipelining=True) as server:
-        mailer = make_mailer(**server.environ, SMTP_TIMEOUT=str(TIMEOUT))
+        mailer = make_mailer(**server.environ)
         deliver(mailer)
+        assert isinstance(mailer, SmtpMailer)
+        mailer._timeout = TIMEOUT
         server.connections[0].script = server.script = {stage: act}
         seconds = time_to_give_up(mailer)
 
@@ -408,7 +410,7 @@ def test_a_server_that_does_not_read_the_content_is_not_waited_for_beyond_the_ti
     content = CONTENT + (b"x" * 62 + b"\r\n") * 200_000
 
     with ScriptedServer({"content": Act.HANG}, security=security) as server:
-        mailer = make_mailer(**server.environ | {"SMTP_TIMEOUT": "1.5"})
+        mailer = make_mailer(**server.environ | {"SMTP_TIMEOUT": "3"})
         seconds = time_to_give_up(mailer, content)
         server.wait_until_hung()
 

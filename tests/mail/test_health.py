@@ -49,7 +49,7 @@ class Service:
 @pytest.fixture
 def make_service(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> MakeService:
     monkeypatch.setattr("app.mail.health.CHECK_INTERVAL", 0.01)
-    return lambda **environ: Service(make_app(collaborators={"mailer": None}, **environ))
+    return lambda **environ: Service(make_app(collaborators={"mailer": None}, first_check=0, **environ))
 
 
 @pytest.fixture
@@ -145,6 +145,7 @@ def test_checked_at_advances(make_service: MakeService, server: SmtpServer) -> N
 def test_there_is_one_check_at_a_time_however_many_ask(make_service: MakeService, server: SmtpServer) -> None:
     server.replies = {"connect": HANG}
     service = make_service(**server.environ | {"SMTP_TIMEOUT": "300"})
+    assert server.hung.wait(10)
     asked_together = threading.Barrier(8)
 
     def ask(_: int) -> str:
@@ -161,7 +162,7 @@ def test_there_is_one_check_at_a_time_however_many_ask(make_service: MakeService
 
 def test_nobody_waits_for_a_server_that_hangs_from_the_start(make_service: MakeService, server: SmtpServer) -> None:
     server.replies = {"connect": HANG}
-    service = make_service(**server.environ | {"SMTP_TIMEOUT": "5"})
+    service = make_service(**server.environ | {"SMTP_TIMEOUT": "300"})
 
     data = service.get(**VERBOSE)
 
@@ -171,7 +172,7 @@ def test_nobody_waits_for_a_server_that_hangs_from_the_start(make_service: MakeS
 
 
 def test_nobody_waits_for_a_server_that_begins_to_hang(make_service: MakeService, server: SmtpServer) -> None:
-    service = make_service(**server.environ | {"SMTP_TIMEOUT": "5"})
+    service = make_service(**server.environ | {"SMTP_TIMEOUT": "300"})
     service.wait_until(is_ok)
     server.replies = {"connect": HANG}
     assert server.hung.wait(10)

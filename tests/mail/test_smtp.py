@@ -186,7 +186,7 @@ def test_a_message_of_unknown_outcome_is_not_sent_twice(
     make_mailer: MakeMailer, message: Message, reply: str, messages_before: int
 ) -> None:
     with SmtpServer() as server:
-        mailer = make_mailer(server, SMTP_TIMEOUT="0.3")
+        mailer = make_mailer(server, SMTP_TIMEOUT="3")
         for _ in range(messages_before):
             mailer.deliver(message)
         server.replies = {"message": reply}

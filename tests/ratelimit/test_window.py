@@ -248,7 +248,7 @@ class TestTrackedClients:
             clock.now += SECOND
 
             assert len(window) <= 31
-        assert threading.active_count() == threads
+        assert threading.active_count() <= threads
 
     def test_a_stream_of_new_clients_takes_no_more_memory_than_the_cap_allows(self, clock: Clock) -> None:
         window = SlidingWindow(CONTACT, max_clients=1_000)
