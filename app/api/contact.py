@@ -25,8 +25,8 @@ def create_contact_view(service: ContactService, limiter: Limiter) -> Callable[[
     def submit_contact() -> Response:
         environ = request.environ
         visit = visit_of(environ)
-        visit.decision = decision = limiter.hit(visit.client)
-        if not decision.allowed:
+        visit.decision = _, allowed, _, _ = limiter.hit(visit.client)
+        if not allowed:
             raise ApiError(ErrorCode.RATE_LIMIT)
         service.submit(read_fields(environ))
         return _ACCEPTED

@@ -15,6 +15,7 @@ from app.api.hooks import API_PREFIX, DOCUMENT_PATH, allow
 from app.api.visit import visit_of
 from app.errors import ApiError, ErrorCode
 from app.logs import log_unforeseen
+from app.ratelimit.window import whole_seconds
 from app.versions import Versions
 
 MAX_RETRY_AFTER = 3600
@@ -30,9 +31,9 @@ def register_error_handlers(app: Flask, *, addresses: Addresses, versions: Versi
         visit = visit_of(request.environ)
         visit.error_code = error.code.code
         retry_after = None
-        decision = visit.decision
-        if error.code.status == HTTPStatus.TOO_MANY_REQUESTS and decision is not None:
-            retry_after = min(max(error.retry_after or 1, decision.reset_after_seconds, visit.wait), MAX_RETRY_AFTER)
+        if error.code.status == HTTPStatus.TOO_MANY_REQUESTS and visit.decision is not None:
+            _, _, _, reset_after = visit.decision
+            retry_after = min(max(error.retry_after or 1, whole_seconds(reset_after), visit.wait), MAX_RETRY_AFTER)
         docs = addresses.base_url(request.environ) + DOCUMENT_PATH
         body = envelope.failure(error, retry_after=retry_after, docs=docs)
         response = Response(body, error.code.status)

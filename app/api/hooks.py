@@ -19,7 +19,7 @@ from app.errors import ApiError, ErrorCode
 from app.logs import RequestLog, request_id
 from app.ratelimit.client import truncated
 from app.ratelimit.headers import rate_limit_fields
-from app.ratelimit.window import Decision, Limiter
+from app.ratelimit.window import Decision, Limiter, whole_seconds
 from app.versions import API_ROOT, CURRENT, Status, Versions
 
 API_PREFIX = API_ROOT + "/"
@@ -98,10 +98,10 @@ class Hooks:
             if request.url_rule is not None:
                 return self._answer_options(environ, allow(request.url_rule.methods or ()))
         elif path.startswith(API_PREFIX) or path == API_ROOT:
-            visit.decision = decision = self._limits.api.hit(visit.client)
-            if not decision.remaining:
-                visit.wait = self._wait(visit, decision, environ)
-            if not decision.allowed:
+            visit.decision = _, allowed, remaining, _ = self._limits.api.hit(visit.client)
+            if not remaining:
+                visit.wait = self._wait(visit, visit.decision, environ)
+            if not allowed:
                 raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED)
         version = self._versions.ending_at(path)
         if version and version.status() is Status.SUNSET:
@@ -110,12 +110,13 @@ class Hooks:
 
     def _wait(self, visit: Visit, decision: Decision, environ: dict[str, Any]) -> int:
         """Seconds until both quotas of a contact request let it through again, the /api quota being spent."""
-        wait = decision.reset_after_seconds
+        _, allowed, _, reset_after = decision
         contact_post = environ["REQUEST_METHOD"] == "POST" and environ["PATH_INFO"] in self._contact_paths
-        if contact_post and not decision.allowed:
-            contact = self._limits.contact.peek(visit.client)
-            wait = wait if contact.allowed else max(wait, contact.reset_after_seconds)
-        return wait
+        if contact_post and not allowed:
+            _, contact_allowed, _, contact_reset_after = self._limits.contact.peek(visit.client)
+            if not contact_allowed:
+                reset_after = max(reset_after, contact_reset_after)
+        return whole_seconds(reset_after)
 
     def _answer_options(self, environ: dict[str, Any], methods: str) -> Response:
         fields = [("Allow", methods)]

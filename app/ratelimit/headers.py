@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import cache
 
-from app.ratelimit.window import SECOND, Decision, Policy
+from app.ratelimit.window import Decision, Policy, whole_seconds
 
 
 @cache
@@ -18,10 +18,10 @@ def _constant_fields(policy: Policy) -> list[tuple[str, str]]:
 
 def rate_limit_fields(decision: Decision) -> list[tuple[str, str]]:
     """RateLimit and RateLimit-Policy (the RateLimit draft, RFC 9651 lists) and their three X- predecessors."""
-    reset_at = -(-(time.time_ns() + decision.reset_after) // SECOND)
+    policy, _, remaining, reset_after = decision
     return [
-        *_constant_fields(decision.policy),
-        ("RateLimit", f'"default";r={decision.remaining};t={decision.reset_after_seconds}'),
-        ("X-RateLimit-Remaining", str(decision.remaining)),
-        ("X-RateLimit-Reset", str(reset_at)),
+        *_constant_fields(policy),
+        ("RateLimit", f'"default";r={remaining};t={whole_seconds(reset_after)}'),
+        ("X-RateLimit-Remaining", str(remaining)),
+        ("X-RateLimit-Reset", str(whole_seconds(time.time_ns() + reset_after))),
     ]

@@ -194,7 +194,7 @@ class SharedStorage:
             connection.send_command("EVAL", _SCRIPT, *arguments)
             answer = connection.read_response()
         allowed, remaining, reset_after = answer
-        return Decision(policy, bool(allowed), remaining, reset_after * _NANOSECONDS)
+        return policy, bool(allowed), remaining, reset_after * _NANOSECONDS
 
     def _run(self) -> None:
         while not self._stopped:

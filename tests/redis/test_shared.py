@@ -21,7 +21,9 @@ from tests.ratelimit.properties import (
     LimiterAgainstModel,
     address,
     assert_exactly_the_quota_was_admitted,
+    hit,
     hit_from_threads,
+    peek,
 )
 from tests.redis.conftest import MakeStorage
 from tests.redis.server import RedisServer, slowed_down, tls_options
@@ -135,7 +137,7 @@ class TestKeys:
         storage = make_storage(server.url)
         storage.limiter(API).hit(address(1))
 
-        assert storage.limiter(CONTACT).hit(address(1)).allowed
+        assert hit(storage.limiter(CONTACT), address(1)).allowed
 
 
 class TestClockSetBack:
@@ -151,19 +153,19 @@ class TestClockSetBack:
         return limiter
 
     def test_it_admits_nobody_early(self, limiter: Any, server: RedisServer) -> None:
-        first = limiter.hit(address(1))
+        first = hit(limiter, address(1))
         server.age((first.reset_after - 10 * SECOND) // 1_000)
-        just_before = limiter.hit(address(1))
+        just_before = hit(limiter, address(1))
 
         assert not first.allowed
         assert not just_before.allowed
 
     def test_it_keeps_nobody_out_for_longer_than_before(self, limiter: Any, server: RedisServer) -> None:
-        refused = limiter.hit(address(1))
+        refused = hit(limiter, address(1))
         server.age(refused.reset_after // 1_000)
 
         assert 10 * SECOND <= refused.reset_after <= 20 * SECOND
-        assert limiter.hit(address(1)).allowed
+        assert hit(limiter, address(1)).allowed
 
     def test_it_keeps_no_key_for_longer_than_a_window(self, limiter: Any, server: RedisServer) -> None:
         limiter.peek(address(1))
@@ -313,11 +315,11 @@ class TestOutOfReach:
         monkeypatch.setattr("app.ratelimit.shared.PROBE_INTERVAL", 0.01)
         storage = make_storage(f"redis+unix://{server.socket}")
         limiter = storage.limiter(CONTACT)
-        shared = limiter.hit(address(1)).allowed
+        shared = hit(limiter, address(1)).allowed
         break_it, error = FAULTS[fault]
 
         break_it(server)
-        own = [limiter.hit(address(2)).allowed for _ in range(100)]
+        own = [hit(limiter, address(2)).allowed for _ in range(100)]
         time.sleep(0.3)  # for many a look at the server that must not take it for repaired
         said = lines(caplog)
         in_reach = storage.in_reach
@@ -329,8 +331,8 @@ class TestOutOfReach:
         assert said == [lost(error)]
         assert not in_reach
         assert lines(caplog)[:2] == [*said, BACK]
-        assert not limiter.hit(address(1)).allowed or fault == "killed"
-        assert limiter.hit(address(3)).allowed
+        assert not hit(limiter, address(1)).allowed or fault == "killed"
+        assert hit(limiter, address(3)).allowed
         assert server.admin.keys("*:00000003")
 
     @pytest.mark.usefixtures("impatient")
@@ -343,13 +345,13 @@ class TestOutOfReach:
             limiter.hit(address(1))
 
         server.pause()
-        own = limiter.hit(address(1))
+        own = hit(limiter, address(1))
         server.resume()
         wait_until(lambda: storage.in_reach)
 
         assert own.remaining == 59
         # What timed out may have reached the server, and then counts there too: never early, at worst late.
-        assert limiter.peek(address(1)).remaining in {19, 20}
+        assert peek(limiter, address(1)).remaining in {19, 20}
 
     @pytest.mark.usefixtures("impatient")
     def test_a_request_that_comes_while_it_hangs_does_not_wait_for_it(
@@ -390,7 +392,7 @@ class TestOutOfReach:
         time.sleep(0.3)  # in which a thread that looks without a pause would look often
 
         assert server.admin.info("commandstats")["cmdstat_evalsha"]["calls"] == decisions
-        assert limiter.hit(address(1)).remaining == 59
+        assert hit(limiter, address(1)).remaining == 59
 
     def test_it_is_looked_for_when_nobody_has_begun_to(self, server: RedisServer) -> None:
         storage = SharedStorage(server.url, connections=1)
@@ -407,7 +409,7 @@ class TestOutOfReach:
         storage = make_storage(server.url)
         said = lines(caplog)
 
-        decision = storage.limiter(CONTACT).hit(address(1))
+        decision = hit(storage.limiter(CONTACT), address(1))
         with server:
             wait_until(lambda: storage.in_reach)
 
@@ -427,7 +429,7 @@ class TestOutOfReach:
         storage = SharedStorage("redis://cache.example.com", connections=1)
 
         begun = time.monotonic()
-        decisions = [storage.limiter(CONTACT).hit(address(1)).allowed for _ in range(10)]
+        decisions = [hit(storage.limiter(CONTACT), address(1)).allowed for _ in range(10)]
         elapsed = time.monotonic() - begun
         resolved.set()
         storage.stop()
@@ -505,7 +507,7 @@ def test_a_window_in_the_process_and_one_on_the_server_answer_alike(
 ) -> None:
     limiters = [SlidingWindow(API), make_storage(server.url).limiter(API)]
 
-    own, shared = ([limiter.hit(address(1)) for _ in range(62)] for limiter in limiters)
+    own, shared = ([hit(limiter, address(1)) for _ in range(62)] for limiter in limiters)
 
     for one, other in zip(own, shared, strict=True):
         assert (one.policy, one.allowed, one.remaining) == (other.policy, other.allowed, other.remaining)
