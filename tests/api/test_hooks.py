@@ -276,6 +276,20 @@ def test_they_agree_on_the_contact_quota_too(
     assert abs(time.time() + retry_after - state.reset_at) <= 1
 
 
+def test_a_quota_that_does_not_refuse_a_request_makes_it_wait_no_longer(
+    client: ValidatingClient, clock: FrozenDateTimeFactory
+) -> None:
+    spend_api_quota(client)
+    clock.tick(55)
+
+    post = client.post("/api/v1/contact", json=contact_body())
+    client.post("/contact.php", json=contact_body())
+    get = client.get("/api")
+
+    assert contact_remaining(client) == 0
+    assert [response.headers["Retry-After"] for response in (post, get)] == ["5", "5"]
+
+
 def test_60_requests_pass_and_the_61st_waits_as_told(client: ValidatingClient, clock: FrozenDateTimeFactory) -> None:
     statuses = [client.get("/api").status_code for _ in range(60)]
     clock.tick(20.4)

@@ -26,9 +26,11 @@ class CountingMailer(RecordingMailer):
 class HangingMailer(RecordingMailer):
     def __init__(self) -> None:
         super().__init__()
+        self.hung = threading.Event()
         self.go_on = threading.Event()
 
     def check(self) -> None:
+        self.hung.set()
         self.go_on.wait()
 
 
@@ -91,6 +93,7 @@ def test_health_is_degraded_but_200_while_mail_fails(make_client: MakeClient, ma
 def test_health_answers_while_the_mail_check_hangs(make_client: MakeClient) -> None:
     mailer = HangingMailer()
     client = make_client(collaborators={"mailer": mailer}, first_check=0)
+    assert mailer.hung.wait(10)
 
     try:
         data = client.get("/api/v1/health?verbose=true").get_json()["data"]

@@ -163,6 +163,7 @@ def test_there_is_one_check_at_a_time_however_many_ask(make_service: MakeService
 def test_nobody_waits_for_a_server_that_hangs_from_the_start(make_service: MakeService, server: SmtpServer) -> None:
     server.replies = {"connect": HANG}
     service = make_service(**server.environ | {"SMTP_TIMEOUT": "300"})
+    assert server.hung.wait(10)
 
     data = service.get(**VERBOSE)
 

@@ -501,6 +501,19 @@ class TestOutOfReach:
         assert storage.in_reach
         assert lines(caplog) == [lost("OSError"), BACK]
 
+    def test_each_loss_and_each_return_is_said_once(
+        self, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        storage = make_storage(server.url)
+
+        for _ in range(3):
+            connections = storage._connections
+            assert connections is not None
+            storage._lose(connections, OSError())
+            wait_until(lambda: storage.in_reach)
+
+        assert lines(caplog) == [lost("OSError"), BACK] * 3
+
 
 def test_a_window_in_the_process_and_one_on_the_server_answer_alike(
     server: RedisServer, make_storage: MakeStorage
