@@ -58,7 +58,7 @@ def measure(_directory: Path) -> Findings:
     for label, clients, threads in CASES:
         numbers = [number % clients for number in range(DECISIONS)]
         turns = {name: partial(_time_decisions, make(), _keys(name, numbers), threads) for name, make in MAKERS.items()}
-        results = interleaved(turns, rounds=9)  # a turn of these takes a tenth of others, and is as noisy
+        results = interleaved(turns, rounds=9)  # more, for a turn is over so soon
         for name, times in results.items():
             nanoseconds[name][label] = median(times)
         ratios[label] = median(other / ours for ours, other in zip(results[OURS], results[LIMITS], strict=True))

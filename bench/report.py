@@ -16,9 +16,9 @@ GOALS_COLUMNS = ["", "measured", "goal", "met"]
 
 _INTRODUCTION = """\
 `make bench` measures this and rewrites the page; `.venv-bench/bin/python -m bench SECTION` repeats one section.
-Whatever is compared takes turns of a second in one run, round by round; a figure is the median of its rounds, and a
-ratio of requests or decisions is the median of the rounds' ratios. On a machine that others use too, ratios say more
-than absolute figures do, and those of single rounds differ by a tenth.
+Whatever is compared takes turns in one run, round by round, of a second each where requests are sent; a figure is the
+median of its rounds, and a ratio of requests or decisions is the median of the rounds' ratios. On a machine that others
+use too, ratios say more than absolute figures do, and those of single rounds differ by a tenth.
 """
 
 _WIDTH, _LABEL_WIDTH, _VALUE_WIDTH = 880, 360, 130

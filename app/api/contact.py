@@ -25,7 +25,8 @@ def create_contact_view(service: ContactService, limiter: Limiter) -> Callable[[
     def submit_contact() -> Response:
         environ = request.environ
         visit = visit_of(environ)
-        visit.decision = _, allowed, _, _ = limiter.hit(visit.client)
+        visit.decision = decision = limiter.hit(visit.client)
+        _, allowed, _, _ = decision
         if not allowed:
             raise ApiError(ErrorCode.RATE_LIMIT)
         service.submit(read_fields(environ))

@@ -98,9 +98,10 @@ class Hooks:
             if request.url_rule is not None:
                 return self._answer_options(environ, allow(request.url_rule.methods or ()))
         elif path.startswith(API_PREFIX) or path == API_ROOT:
-            visit.decision = _, allowed, remaining, _ = self._limits.api.hit(visit.client)
+            visit.decision = decision = self._limits.api.hit(visit.client)
+            _, allowed, remaining, _ = decision
             if not remaining:
-                visit.wait = self._wait(visit, visit.decision, environ)
+                visit.wait = self._wait(visit, decision, environ)
             if not allowed:
                 raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED)
         version = self._versions.ending_at(path)

@@ -92,7 +92,7 @@ class Spool:
     """The Maildir at MAIL_DIR, which the settings have made (directories 0700, files 0600)."""
 
     def __init__(self, directory: Path) -> None:
-        self._maildir = str(directory)  # a Path would cost more than the disk for each message
+        self._maildir = str(directory)  # with each message a Path would cost more than the disk does
 
     def store(self, message: Message) -> Entry:
         """Write the message to disk, locked from its first moment on.

@@ -134,7 +134,7 @@ class SharedStorage:
         self._out_of_reach = False
         self._thread: threading.Thread | None = None
         # Held until a change is in the log: the lines then stand in the order of the changes, and whoever asks for the
-        # state can read how it came about.
+        # state can read how it came about. So nothing that writes the log may ask for the state.
         self._lock = threading.Lock()
         self._first_result = threading.Event()
         self._wake = threading.Event()

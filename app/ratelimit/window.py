@@ -32,8 +32,8 @@ class Policy(NamedTuple):
 Decision = tuple[Policy, bool, int, int]
 """What a client may do now: ``policy, allowed, remaining, reset_after``.
 
-The last is in nanoseconds: until its oldest counted request leaves the window, or the whole window. A class that names
-the four would take half as long again as the decision itself.
+The last is in nanoseconds: until its oldest counted request leaves the window, or the whole window. A named tuple
+would make a decision take almost half as long again.
 """
 
 
@@ -56,7 +56,8 @@ class SlidingWindow:
     """A limiter whose cost per decision does not depend on the number of clients.
 
     Clients stand in the order of their last counted request, so the idle ones are always at the front and each new
-    client pushes up to two of them out. One counted request is kept as a plain integer, more as a packed array.
+    client pushes up to two of them out, besides the one that makes room for it at the cap. One counted request is kept
+    as a plain integer, more as a packed array.
     """
 
     def __init__(self, policy: Policy, *, max_clients: int = MAX_CLIENTS) -> None:

@@ -111,7 +111,7 @@ def test_slow_clients_cost_nobody_else_anything(tmp_path: Path) -> None:
             for number, connection in enumerate(slow):
                 connection.sendall(begin(number))
             with load(served) as beside:
-                for _ in range(4):  # nginx waits ten seconds for all of them
+                for _ in range(4):  # nginx waits ten seconds for a whole header
                     drip(slow)
                 beside.wait_for(ANSWERS)
 

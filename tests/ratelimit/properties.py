@@ -117,21 +117,20 @@ class LimiterAgainstModel(RuleBasedStateMachine):
         if hasattr(self, "subject"):
             self.subject.close()
 
-    def ask(self, client: bytes, *, hit: bool) -> Answer:
-        limiter = self.subject.limiter
+    def ask(self, client: bytes, *, counted: bool) -> Answer:
         begun = self.subject.now()
-        decision = Answer(*(limiter.hit(client) if hit else limiter.peek(client)))
-        self.model.hold(client, decision, Span(begun, self.subject.now()), hit=hit)
+        decision = (hit if counted else peek)(self.subject.limiter, client)
+        self.model.hold(client, decision, Span(begun, self.subject.now()), hit=counted)
         return decision
 
     @rule(client=clients, times=st.integers(1, 3) | st.sampled_from([59, 60, 61]))
     def hit(self, client: bytes, times: int) -> None:
         for _ in range(times):
-            self.ask(client, hit=True)
+            self.ask(client, counted=True)
 
     @rule(client=clients)
     def peek(self, client: bytes) -> None:
-        self.ask(client, hit=False)
+        self.ask(client, counted=False)
 
     @rule(nanoseconds=st.sampled_from([1, SECOND // 3, SECOND, 10 * SECOND]) | st.integers(0, 70 * SECOND))
     def wait(self, nanoseconds: int) -> None:
@@ -139,7 +138,7 @@ class LimiterAgainstModel(RuleBasedStateMachine):
 
     @rule(client=clients, early=st.sampled_from([0, 1, SECOND // 100]))
     def wait_until_the_reset_or_just_before(self, client: bytes, early: int) -> None:
-        self.subject.advance(max(0, self.ask(client, hit=False).reset_after - early))
+        self.subject.advance(max(0, self.ask(client, counted=False).reset_after - early))
 
     @invariant()
     def no_window_ever_holds_more_than_the_quota(self) -> None:

@@ -23,7 +23,7 @@ def timeout(monkeypatch: pytest.MonkeyPatch) -> float:
 
 
 @pytest.fixture
-def impatient(timeout: float, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - it comes after that one
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a server that does not answer, which is waited for in the test."""
     monkeypatch.setattr(shared, "TIMEOUT", 1.0)
 
