@@ -144,7 +144,11 @@ class TestClockSetBack:
     """To the server's clock set back by an hour, the requests of a minute ago are an hour ahead."""
 
     @pytest.fixture
-    def limiter(self, server: RedisServer, make_storage: MakeStorage) -> Any:
+    def begun(self) -> float:
+        return time.monotonic()
+
+    @pytest.fixture
+    def limiter(self, server: RedisServer, make_storage: MakeStorage, begun: float) -> Any:  # noqa: ARG002 - read last
         limiter = make_storage(server.url).limiter(Policy(quota=2, window_seconds=30))
         limiter.hit(address(1))
         server.age(10_000_000)
@@ -153,18 +157,21 @@ class TestClockSetBack:
         return limiter
 
     def test_it_admits_nobody_early(self, limiter: Any, server: RedisServer) -> None:
+        asked = time.monotonic()
         first = hit(limiter, address(1))
-        server.age((first.reset_after - 10 * SECOND) // 1_000)
+        server.age((first.reset_after - SECOND) // 1_000)
         just_before = hit(limiter, address(1))
+        passed = time.monotonic() - asked
 
         assert not first.allowed
-        assert not just_before.allowed
+        assert not just_before.allowed or passed >= 1
 
-    def test_it_keeps_nobody_out_for_longer_than_before(self, limiter: Any, server: RedisServer) -> None:
+    def test_it_keeps_nobody_out_for_longer_than_before(self, limiter: Any, server: RedisServer, begun: float) -> None:
         refused = hit(limiter, address(1))
+        passed = time.monotonic() - begun
         server.age(refused.reset_after // 1_000)
 
-        assert 10 * SECOND <= refused.reset_after <= 20 * SECOND
+        assert (20 - passed) * SECOND <= refused.reset_after <= 20 * SECOND
         assert hit(limiter, address(1)).allowed
 
     def test_it_keeps_no_key_for_longer_than_a_window(self, limiter: Any, server: RedisServer) -> None:
@@ -330,7 +337,7 @@ class TestOutOfReach:
         assert own == [True] + [False] * 99
         assert said == [lost(error)]
         assert not in_reach
-        assert lines(caplog)[:2] == [*said, BACK]
+        assert lines(caplog) == [*said, BACK]
         assert not hit(limiter, address(1)).allowed or fault == "killed"
         assert hit(limiter, address(3)).allowed
         assert server.admin.keys("*:00000003")
