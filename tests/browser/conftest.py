@@ -37,6 +37,7 @@ Visit = Callable[..., Visitor]
 def browser() -> Iterator[Browser]:
     chromium = shutil.which("chromium")
     assert chromium, "`make test-browser` installs Chromium where it is missing"
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         yield browser
@@ -47,7 +48,6 @@ def browser() -> Iterator[Browser]:
 def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(locale="es-ES", viewport=VIEWPORTS["desktop"], device_scale_factor=2)
     context.set_default_timeout(PATIENCE)
-    expect.set_options(timeout=PATIENCE)
     yield context
     context.close()
 
