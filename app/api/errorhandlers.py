@@ -12,6 +12,7 @@ from app import envelope
 from app.api.addresses import Addresses
 from app.api.framework import Response
 from app.api.hooks import API_PREFIX, DOCUMENT_PATH, allow
+from app.api.paths import path_of
 from app.api.visit import visit_of
 from app.errors import ApiError, ErrorCode
 from app.logs import log_unforeseen
@@ -43,7 +44,7 @@ def register_error_handlers(app: Flask, *, addresses: Addresses, versions: Versi
 
     @app.errorhandler(HTTPException)
     def refuse_http(error: HTTPException) -> Response:
-        response = refuse(_translate(error, request.environ["PATH_INFO"], versions))
+        response = refuse(_translate(error, path_of(request.environ), versions))
         if isinstance(error, MethodNotAllowed):
             response.headers["Allow"] = allow(frozenset(error.valid_methods or ()))
         return response

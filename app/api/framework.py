@@ -11,8 +11,10 @@ from typing import Any, cast
 import flask
 from flask.globals import request_ctx
 from flask.sessions import NullSession, SessionInterface, SessionMixin
+from werkzeug.exceptions import NotFound
 from werkzeug.routing import MapAdapter, Rule
 
+from app.api.paths import path_of
 from app.api.visit import Fields, visit_of
 from app.logs import log_unforeseen
 
@@ -76,11 +78,16 @@ class Application(flask.Flask):
         """None for a request whose rule a look-up finds, else the router, which says what is wrong with it."""
         if request is None:
             return None
-        request.url_rule = self._rules.get((request.path, request.method))
+        path = path_of(request.environ)
+        request.url_rule = self._rules.get((path, request.method))
         if request.url_rule is not None:
             request.view_args = {}
             return None
-        return MapAdapter(self.url_map, "", "/", "", "http", request.path, request.method)
+        if not path.startswith("/") or path.startswith("//"):
+            # The router would add a slash, or fold two into one, and find a view that the hooks did not judge.
+            request.routing_exception = NotFound()
+            return None
+        return MapAdapter(self.url_map, "", "/", "", "http", path, request.method)
 
     def full_dispatch_request(self) -> Response:
         """The response of the hook before all views, else of the view or of an error handler."""

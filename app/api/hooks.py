@@ -12,8 +12,10 @@ from typing import Any
 from flask import Request
 
 from app.api.addresses import Addresses
+from app.api.body import invalid_body
 from app.api.cors import CorsPolicy
 from app.api.framework import Application, Response
+from app.api.paths import path_of
 from app.api.visit import Fields, Visit, visit_of
 from app.errors import ApiError, ErrorCode
 from app.logs import RequestLog, request_id
@@ -91,9 +93,9 @@ class Hooks:
         visit.begin(environ)
         if REFUSED_BY_SERVER in environ:
             raise environ[REFUSED_BY_SERVER]
-        path = environ["PATH_INFO"]
-        if path.startswith("//"):
-            raise ApiError(ErrorCode.NOT_FOUND)  # werkzeug has folded the slashes, so that the view was found
+        path = path_of(environ)
+        if not path.startswith("/"):
+            raise invalid_body("http")
         if request.method == "OPTIONS":
             if request.url_rule is not None:
                 return self._answer_options(environ, allow(request.url_rule.methods or ()))
@@ -112,7 +114,7 @@ class Hooks:
     def _wait(self, visit: Visit, decision: Decision, environ: dict[str, Any]) -> int:
         """Seconds until both quotas of a contact request let it through again, the /api quota being spent."""
         _, allowed, _, reset_after = decision
-        contact_post = environ["REQUEST_METHOD"] == "POST" and environ["PATH_INFO"] in self._contact_paths
+        contact_post = environ["REQUEST_METHOD"] == "POST" and path_of(environ) in self._contact_paths
         if contact_post and not allowed:
             _, contact_allowed, _, contact_reset_after = self._limits.contact.peek(visit.client)
             if not contact_allowed:
@@ -130,7 +132,7 @@ class Hooks:
     def state(self, request: Request, response: Response) -> Response:
         """Add the fields that every response carries: version, limits, CORS and, near its end, the version's."""
         environ = request.environ
-        path = environ["PATH_INFO"]
+        path = path_of(environ)
         visit = visit_of(environ)
         fields = _FIELDS_OF_EVERY_RESPONSE + rate_limit_fields(self._decision(visit, path, response.status_code))
         cors = self._cors.fields_of_any

@@ -201,7 +201,6 @@ def test_of_an_unforeseen_exception_class_and_place_are_logged_but_not_its_text(
 
 UNKNOWN_PATHS = {
     "not_found": [
-        "",
         "/",
         "/index.html",
         "/favicon.ico",
@@ -222,7 +221,6 @@ UNKNOWN_PATHS = {
         "/api;x",
         "/./api",
         "/ñ",
-        "*",
     ],
     "endpoint_not_found": [
         "/api/",
@@ -283,6 +281,17 @@ def test_an_unknown_path_is_answered_by_where_it_lies(
     assert response.status_code == 404
     assert response.get_json()["error"]["code"] == code
     assert "Location" not in response.headers
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
+@pytest.mark.parametrize("path", ["", "*", "api", "api/v1/health", "api/v1/contact", "contact.php", "x:api/v1/health"])
+def test_a_path_that_does_not_begin_with_a_slash_is_refused(client: ValidatingClient, method: str, path: str) -> None:
+    response = client.open(method=method, environ_overrides={"PATH_INFO": path})
+
+    assert response.status_code == 400
+    error = response.get_json()["error"]
+    assert (error["code"], error["details"]) == ("invalid_body", {"reason": "http"})
+    assert response.headers["X-RateLimit-Remaining"] == "60"
 
 
 KNOWN_PATHS = {
