@@ -9,10 +9,12 @@ from functools import cache, lru_cache
 from typing import Any
 
 from flask import Blueprint
+from marshmallow.validate import OneOf
 
 from app import envelope
 from app.api.framework import Response
 from app.api.parameters import QueryParameter
+from app.contact.schema import ContactSchema
 from app.mail.health import MailHealth
 from app.ratelimit.storage import Storage
 from app.versions import Version
@@ -107,10 +109,6 @@ def _query(parameter: QueryParameter) -> dict[str, Any]:
 
 
 def _body_fields() -> list[dict[str, Any]]:
-    from marshmallow.validate import OneOf  # noqa: PLC0415 - too heavy for the start, as the schema's module says
-
-    from app.contact.schema import ContactSchema  # noqa: PLC0415
-
     described = []
     for name, field in ContactSchema().fields.items():
         entry: dict[str, Any] = {"name": name, "in": "body", "required": field.required}

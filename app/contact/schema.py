@@ -1,8 +1,4 @@
-"""What a submission is: the fields of the contact forms and what each accepts.
-
-Import it where it is used: the two libraries below compile regular expressions for a quarter of the time that the whole
-service takes to start. The worker imports it while the service already answers.
-"""
+"""The fields of the contact forms and what each accepts."""
 
 from __future__ import annotations
 

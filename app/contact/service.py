@@ -9,6 +9,7 @@ from typing import Any
 
 from app.contact.antispam import check_age, check_captcha, is_honeypot_filled
 from app.contact.message import Composer
+from app.contact.schema import examine
 from app.contact.submission import FORM_TYPES, HONEYPOT
 from app.errors import ApiError, ErrorCode
 from app.mail.message import Message
@@ -28,8 +29,6 @@ class ContactService:
 
         Raises ApiError with the first check that fails, in the order of the contract, or with the failed delivery.
         """
-        from app.contact.schema import examine  # noqa: PLC0415 - too heavy for the start, as its module says
-
         values, faults = examine(body)
         if is_honeypot_filled(values.get(HONEYPOT)):
             logger.info("submission discarded: honeypot")
