@@ -1,28 +1,55 @@
-"""What of gunicorn the service replaces: its worker, to answer malformed HTTP in the envelope, and its logger."""
+"""The gunicorn worker and logger of the service.
+
+The worker answers malformed HTTP in the envelope, announces every close of a connection, and waits for no client on the
+thread that accepts all others.
+"""
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
-import os
+import select
+import selectors
 import socket
 import sys
-import threading
-from importlib import import_module
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from gunicorn import util
 from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, ParseException
 from gunicorn.http.wsgi import Response, base_environ
-from gunicorn.workers.gthread import ThreadWorker
+from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from app.api.body import invalid_body
 from app.api.hooks import REFUSED_BY_SERVER
 from app.errors import ApiError, ErrorCode
 from app.logs import log_unforeseen
 from app.settings import SettingsError
+
+LINGER_SECONDS = 2.0
+"""How long a closed connection is read on at most, so that its client can read the answer."""
+
+LINGER_BYTES = 1024 * 1024
+"""How much of it is read at most."""
+
+MAX_LINGERING = 64
+"""How many connections are read on at once."""
+
+MAX_UNREAD_BYTES = 256 * 1024
+"""How much of a body that the app did not want is read to keep the connection: more than the shipped nginx lets in."""
+
+_CHUNK = 65_536
+
+_OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_NO_CONNECTION = frozenset({errno.EAGAIN, errno.ECONNABORTED})
+_PAUSE_SECONDS = 0.05
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +61,46 @@ class ServerLogger(Logger):  # type: ignore[misc]  # gunicorn ships no types
         """Do nothing; gunicorn would collect all that a line may show, even where none is written."""
 
 
+class Connection(TConn):  # type: ignore[misc]  # gunicorn ships no types
+    """A connection whose close keeps nobody waiting."""
+
+    def __init__(self, worker: EnvelopeWorker, client: socket.socket, address: Any, server: Any) -> None:
+        super().__init__(worker.cfg, client, address, server)
+        self._linger = worker.linger
+        self.bytes_left = LINGER_BYTES
+
+    def wait_for_data(self, timeout: float) -> bool:
+        """Wait so many seconds at most for the first bytes; takes no descriptor, unlike gunicorn's."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        self.data_ready = bool(poll.poll(timeout * 1000))
+        return self.data_ready
+
+    def close(self, graceful: bool = False) -> None:  # noqa: FBT001, FBT002 - gunicorn's signature
+        """Close it; where the client may still be sending, the worker reads on for a while."""
+        if graceful and self.sock.fileno() >= 0 and self._may_be_sending():
+            self._linger(self)
+        else:
+            util.close(self.sock)
+
+    def _may_be_sending(self) -> bool:
+        parser = self.parser
+        parsed = parser is not None and parser.mesg is not None and parser.mesg.req_number == parser.req_count
+        if not (parsed and _is_read(parser.mesg.body, self.sock)):
+            return True
+        try:
+            return bool(self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        except OSError:
+            return False
+
+
 class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
     """A gthread worker that lets the app's own handlers render what gunicorn would answer in HTML."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._lingering: deque[Connection] = deque()
+        self._out_of_descriptors = False
 
     def load_wsgi(self) -> None:
         """Make the app; settings that it cannot use stop the service, where gunicorn would try again without end."""
@@ -44,18 +109,46 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
         except SettingsError as error:
             self.log.error("%s", error)
             sys.exit(Arbiter.WORKER_BOOT_ERROR)
-        threading.Thread(target=self._import_schema, name="import-schema", daemon=True).start()
+        self.wsgi.wsgi_app = self._announcing_close(self.wsgi.wsgi_app)
 
-    def _import_schema(self) -> None:
-        """Import what is too heavy for the start, so that no form waits for it and no upgrade replaces it before.
+    def _announcing_close(self, app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+        """The app; its responses announce that their connection is closed, whenever it is (RFC 9112, section 9.6).
 
-        Without it no form can be taken: that stops the service, too.
+        gunicorn decides that before the app runs. It closes without a word if it is told to stop meanwhile, or if much
+        of the body is left unread. A proxy would send the next client's request into such a connection.
         """
+
+        def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+            def begin(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+                has_body = "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ
+                if not self.alive or (has_body and not _is_read(environ["wsgi.input"], environ["gunicorn.socket"])):
+                    response: Response = start_response.__self__  # type: ignore[attr-defined]  # a bound method
+                    response.force_close()
+                return start_response(status, headers, exc_info)
+
+            return app(environ, begin)
+
+        return serve
+
+    def accept(self, listener: socket.socket) -> None:
+        """Accept a connection; without a descriptor for it the worker says so once and goes on with those it has."""
         try:
-            import_module("app.contact.schema")
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with the installation
-            log_unforeseen(logger, error, "the import of the schema")
-            os._exit(Arbiter.WORKER_BOOT_ERROR)
+            client, address = listener.accept()
+        except OSError as error:
+            if error.errno in _OUT_OF_DESCRIPTORS:
+                self._wait_for_descriptors(error)
+            elif error.errno not in _NO_CONNECTION:
+                raise
+            return
+        self.nr_conns += 1
+        self.enqueue_req(Connection(self, client, address, listener.getsockname()))
+
+    def _wait_for_descriptors(self, error: OSError) -> None:
+        if not self._out_of_descriptors:
+            self._out_of_descriptors = True
+            self.log.error("connections have to wait: %s (LimitNOFILE in the unit)", error.strerror)
+        # The listener stays readable: without a pause the loop would do nothing but try again.
+        time.sleep(_PAUSE_SECONDS)
 
     def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's signature
         """Accept connections or not; a stopping worker takes those that wait first, for nobody else would answer."""
@@ -66,6 +159,47 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
                     taken = self.nr_conns
                     self.accept(listener)  # counts it in nr_conns, if there was one
         super().set_accept_enabled(enabled)
+
+    def linger(self, conn: Connection) -> None:
+        """Read on what a client sends after its answer: a close at once would reset the connection, answer included.
+
+        gunicorn waits for that on its main thread, client by client.
+        """
+        try:
+            conn.sock.setblocking(False)
+            conn.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            conn.close()
+            return
+        if len(self._lingering) >= MAX_LINGERING:
+            self._let_go(self._lingering[0])
+        self.nr_conns += 1
+        conn.timeout = time.monotonic() + LINGER_SECONDS
+        self._lingering.append(conn)
+        self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._read_on, conn))
+
+    def _read_on(self, conn: Connection, client: socket.socket) -> None:
+        try:
+            size = len(client.recv(_CHUNK))
+        except OSError:
+            size = 0
+        conn.bytes_left -= size
+        if not size or conn.bytes_left < 0:
+            self._let_go(conn)
+
+    def _let_go(self, conn: Connection) -> None:
+        if conn not in self._lingering:
+            return  # it made room for another one after the poller had found it readable
+        self._lingering.remove(conn)
+        self.poller.unregister(conn.sock)
+        self.nr_conns -= 1
+        conn.close()
+
+    def murder_pending(self) -> None:
+        """Close what has waited for data, and what has lingered, for long enough."""
+        super().murder_pending()
+        while self._lingering and self._lingering[0].timeout <= time.monotonic():
+            self._let_go(self._lingering[0])
 
     def handle_error(self, _req: Any, client: socket.socket, addr: Any, exc: BaseException) -> None:
         """Answer a request that never reached the app, or that broke outside of it; the connection is closed after."""
@@ -103,3 +237,16 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
             "wsgi.url_scheme": "http",
             REFUSED_BY_SERVER: error,
         }
+
+
+def _is_read(body: Any, client: socket.socket) -> bool:
+    """Read what has come of a request's body, without waiting for more; returns whether that is all of it."""
+    if body.failed:
+        return False
+    client.setblocking(False)
+    try:
+        return any(not body.read(_CHUNK) for _ in range(MAX_UNREAD_BYTES // _CHUNK + 1))
+    except Exception:  # noqa: BLE001 - nothing has come, or what has come is malformed
+        return False
+    finally:
+        client.setblocking(True)

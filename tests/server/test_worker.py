@@ -7,12 +7,13 @@ import json
 import logging
 import selectors
 import socket
+from collections import deque
 from collections.abc import Iterator
 
 import pytest
 from gunicorn.config import Config
 
-from app.worker import EnvelopeWorker
+from app.worker import MAX_LINGERING, Connection, EnvelopeWorker
 from tests.client import validate_response
 from tests.conftest import MakeApp
 
@@ -61,6 +62,72 @@ def test_a_client_that_has_gone_is_no_failure(
     assert [record.getMessage().partition("\n")[0] for record in caplog.records] == [
         "unforeseen RuntimeError in the server"
     ]
+
+
+@pytest.fixture
+def lingering(worker: EnvelopeWorker) -> Iterator[list[tuple[Connection, socket.socket]]]:
+    """One connection more than the worker reads on, each with the other end."""
+    worker.nr_conns, worker._lingering, worker.pending_conns = 0, deque(), deque()
+    pairs = [socket.socketpair() for _ in range(MAX_LINGERING + 1)]
+    with selectors.DefaultSelector() as worker.poller:
+        connections = [(Connection(worker, ours, "", ""), theirs) for ours, theirs in pairs]
+        for connection, theirs in connections:
+            theirs.sendall(b"x")
+            worker.linger(connection)
+        yield connections
+    for pair in pairs:
+        for end in pair:
+            end.close()
+
+
+def test_no_more_connections_are_read_on_than_the_worker_cares_for(
+    worker: EnvelopeWorker, lingering: list[tuple[Connection, socket.socket]]
+) -> None:
+    (first, _), *others = lingering
+
+    assert first.sock.fileno() == -1
+    assert all(connection.sock.fileno() >= 0 for connection, _ in others)
+    assert worker.nr_conns == MAX_LINGERING
+
+
+def test_one_that_had_to_go_may_still_be_reported_as_readable(
+    worker: EnvelopeWorker, lingering: list[tuple[Connection, socket.socket]]
+) -> None:
+    first, _ = lingering[0]
+
+    worker._read_on(first, first.sock)
+
+    assert worker.nr_conns == MAX_LINGERING
+
+
+def test_a_connection_is_read_on_for_a_bounded_time(
+    worker: EnvelopeWorker, lingering: list[tuple[Connection, socket.socket]]
+) -> None:
+    last, _ = lingering[-1]
+    worker.murder_pending()
+    still_open = last.sock.fileno() >= 0
+
+    last.timeout = 0
+    worker._lingering.rotate(1)
+    worker.murder_pending()
+
+    assert still_open
+    assert last.sock.fileno() == -1
+
+
+def test_a_connection_is_read_on_for_a_bounded_size(
+    worker: EnvelopeWorker, lingering: list[tuple[Connection, socket.socket]]
+) -> None:
+    last, theirs = lingering[-1]
+
+    last.bytes_left = 2
+    worker._read_on(last, last.sock)
+    still_open = last.sock.fileno() >= 0
+    theirs.sendall(b"xx")
+    worker._read_on(last, last.sock)
+
+    assert still_open
+    assert last.sock.fileno() == -1
 
 
 def test_a_worker_that_has_enough_connections_leaves_the_others_waiting(worker: EnvelopeWorker) -> None:
