@@ -1,24 +1,21 @@
-"""How the service logs: one handler to standard error, as text or as JSON lines."""
+"""Logging: one handler to standard error, as text or as JSON lines."""
 
 from __future__ import annotations
 
 import json
 import logging
 import logging.config
-import os
 import time
 import traceback
-from contextlib import suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
 from app.settings import Settings
+from app.stderr import standard_error
 
 _LINE = "{asctime} {levelname} {name} {request_id} {message}"
 _ISO_TIME = "%Y-%m-%dT%H:%M:%S%z"
-
-_STDERR = 2
 
 request_id: ContextVar[str] = ContextVar("request_id", default="-")
 """The id of the request that the current thread serves; every line that it logs carries it."""
@@ -54,6 +51,7 @@ def logging_config(settings: Settings) -> dict[str, Any]:
         "handlers": {
             "stderr": {
                 "class": "logging.StreamHandler",
+                "stream": standard_error,
                 "formatter": settings.log_format,
                 "filters": ["request_id"],
             },
@@ -80,8 +78,7 @@ class RequestLog:
 
     def write(self, message: str, fields: dict[str, Any]) -> None:
         """Write a line; ``fields`` is what machines read of it."""
-        with suppress(OSError):  # like every line, one that cannot be written stops nothing
-            os.write(_STDERR, self._render(message, fields).encode())
+        standard_error.write(self._render(message, fields))
 
     def _text(self, message: str, _: dict[str, Any]) -> str:
         second, fraction = divmod(time.time(), 1)

@@ -6,12 +6,14 @@ import json
 import logging
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app import logs
 from app.logs import RequestIdFilter
+from app.stderr import StandardError
 from tests.conftest import MakeClient
 from tests.factories import contact_body
 from tests.fakes import RecordingMailer
@@ -87,10 +89,11 @@ def test_there_is_no_line_above_its_level(
 
 
 def test_a_log_that_cannot_be_written_stops_no_answer(make_client: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = make_client()
-    monkeypatch.setattr(logs, "_STDERR", -1)
+    with Path("/dev/full").open("wb") as full:
+        monkeypatch.setattr(logs, "standard_error", StandardError(full.fileno()))
+        client = make_client()
 
-    assert client.get("/api").status_code == 200
+        assert client.get("/api").status_code == 200
 
 
 ADDRESSES = {"203.0.113.77": "203.0.113.0/24", "2001:db8:1:2:3:4:5:6": "2001:db8:1::/48", "unknown": "127.0.0.0/24"}

@@ -35,6 +35,13 @@ class Server:
     def log(self) -> str:
         return self.log_file.read_text()
 
+    def wait_until_it_answers(self) -> None:
+        deadline = time.monotonic() + BOOT_SECONDS
+        while not _answers(self):
+            assert self.process.poll() is None, self.log
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.05)
+
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=10)
 
@@ -82,11 +89,8 @@ def serving(directory: Path, **environ: str) -> Iterator[Server]:
     process, log_file = start(directory, BIND=f"127.0.0.1:{port}", **environ)
     server = Server(process, port, log_file)
     try:
-        deadline = time.monotonic() + BOOT_SECONDS
-        while "Booting worker" not in server.log or not _answers(server):
-            assert process.poll() is None, server.log
-            assert time.monotonic() < deadline, server.log
-            time.sleep(0.05)
+        server.wait_until_it_answers()
+        assert "Booting worker" in server.log, "another server answers"
         yield server
     finally:
         process.terminate()

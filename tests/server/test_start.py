@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.client import validate_response
-from tests.server.gunicorn import ROOT, serving, start
+from tests.server.gunicorn import ROOT, Server, free_port, serving, start
 
 COMMANDS = {
     "gunicorn": [sys.executable, "-m", "gunicorn"],
@@ -110,6 +110,32 @@ def test_the_log_can_be_read_by_machines(tmp_path: Path) -> None:
 
     records = [json.loads(line) for line in server.log.splitlines()]
     assert {record["logger"] for record in records} >= {"gunicorn.error", "app.mail.mailer"}
+
+
+def test_a_log_that_nobody_reads_stops_no_answer(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    port = free_port()
+    environ = {"MAIL_DIR": str(tmp_path / "mail"), "BIND": f"127.0.0.1:{port}", "TRUSTED_PROXIES": "1"}
+    process = subprocess.Popen(COMMANDS["gunicorn"], cwd=ROOT, env=environ, stdout=writing, stderr=writing)
+    server = Server(process, port, Path(os.devnull))
+    # Their lines are more than a pipe holds.
+    clients = [{"X-Forwarded-For": f"10.0.0.{number % 20}"} for number in range(900)]
+
+    try:
+        server.wait_until_it_answers()
+        statuses = {server.request("GET", "/api/versioning", headers=client)[0].status for client in clients}
+        unread = os.read(reading, 1 << 20)
+        server.request("GET", "/openapi.json")
+        after = os.read(reading, 1 << 20)
+    finally:
+        process.terminate()
+        process.wait(30)
+        os.close(reading)
+        os.close(writing)
+
+    assert statuses == {200}
+    assert 0 < unread.count(b"GET /api/versioning") < len(clients)
+    assert b"lines have been dropped since the start" in after
 
 
 def test_no_proxy_is_believed_unless_it_is_trusted(tmp_path: Path) -> None:

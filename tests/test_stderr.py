@@ -1,0 +1,87 @@
+"""Standard error whose reader has stopped: lines are dropped and counted, and nobody waits."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from app.stderr import StandardError
+
+CAPACITY = 16_384
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[StandardError, int]]:
+    """The writing end, and the descriptor of the reading end."""
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, CAPACITY)
+    yield StandardError(writing), reading
+    os.close(writing)
+    os.close(reading)
+
+
+def test_lines_arrive_in_their_order(pipe: tuple[StandardError, int]) -> None:
+    stderr, reading = pipe
+
+    stderr.write("uno\n")
+    stderr.write("años \ud800\n")
+
+    assert os.read(reading, 100).decode() == "uno\naños \\ud800\n"
+
+
+@pytest.mark.parametrize("length", [10, 5_000, 100_000])
+def test_a_full_pipe_stops_nobody(
+    pipe: tuple[StandardError, int], length: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    stderr, reading = pipe
+    line = "a" * (length - 1) + "\n"
+
+    def write_much() -> None:
+        for _ in range(2 * CAPACITY // length + 2):
+            stderr.write(line)
+
+    threads = [threading.Thread(target=write_much, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    stuck = [thread for thread in threads if thread.is_alive()]
+    dropped = stderr.dropped
+    passed = os.read(reading, 10 * CAPACITY)
+    stderr.write("back\n")
+
+    assert stuck == []
+    assert dropped == 4 * (2 * CAPACITY // length + 2) - passed.count(b"\n")
+    assert os.read(reading, 100).endswith(b"back\n")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"standard error was not read: {dropped} lines have been dropped since the start"
+    ]
+
+
+def test_the_count_is_said_once(pipe: tuple[StandardError, int], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    stderr, reading = pipe
+    while not stderr.dropped:
+        stderr.write("a" * 4_095 + "\n")
+    os.read(reading, 10 * CAPACITY)
+
+    stderr.write("back\n")
+    stderr.write("and on\n")
+
+    assert len(caplog.records) == 1
+
+
+def test_a_reader_that_has_gone_is_no_failure() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    stderr = StandardError(writing)
+
+    stderr.write("nobody reads this\n")
+    os.close(writing)
+
+    assert stderr.dropped == 1
