@@ -75,14 +75,13 @@ class Site:
     nginx: subprocess.Popen[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
-        authority = trustme.CA()
-        certificate = authority.issue_cert(SERVER_NAME, "127.0.0.1")
+        self._authority = trustme.CA()
+        certificate = self._authority.issue_cert(SERVER_NAME, "127.0.0.1")
         (self.directory / "tls").mkdir()
         (self.directory / "log").mkdir()
         certificate.private_key_pem.write_to_path(self.directory / "tls" / "privkey.pem")
         certificate.cert_chain_pems[0].write_to_path(self.directory / "tls" / "fullchain.pem")
-        self._tls = ssl.create_default_context()
-        authority.configure_trust(self._tls)
+        self._tls = self.tls()
 
     def render(self) -> Path:
         """Write the configuration for nginx; returns its main file."""
@@ -167,10 +166,16 @@ class Site:
 
         self._wait(probe)
 
-    def connect(self, client: str = "127.0.0.1") -> ssl.SSLSocket:
+    def tls(self) -> ssl.SSLContext:
+        """What a client needs to trust the site."""
+        context = ssl.create_default_context()
+        self._authority.configure_trust(context)
+        return context
+
+    def connect(self, client: str = "127.0.0.1", *, tls: ssl.SSLContext | None = None) -> ssl.SSLSocket:
         """A connection from that address."""
         plain = socket.create_connection(("127.0.0.1", self.https_port), timeout=30, source_address=(client, 0))
-        return self._tls.wrap_socket(plain, server_hostname=SERVER_NAME)
+        return (tls or self._tls).wrap_socket(plain, server_hostname=SERVER_NAME)
 
     def request(
         self,

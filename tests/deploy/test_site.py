@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -129,9 +130,9 @@ REFUSED_BY_NGINX = {
     "two hosts": b"GET /api HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
     "lower-case method": b"get /api HTTP/1.1\r\nHost: a\r\n\r\n",
     "unknown version": b"GET /api HTTP/9.9\r\nHost: a\r\n\r\n",
-    "target too long": b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
-    "header too long": b"GET /api HTTP/1.1\r\nHost: a\r\nX-Long: " + b"a" * 9000 + b"\r\n\r\n",
-    "headers too long": b"GET /api HTTP/1.1\r\nHost: a\r\n" + (b"X-Long: " + b"a" * 7000 + b"\r\n") * 6 + b"\r\n",
+    "target too long": b"GET /" + b"a" * 33_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+    "header too long": b"GET /api HTTP/1.1\r\nHost: a\r\nX-Long: " + b"a" * 33_000 + b"\r\n\r\n",
+    "headers too long": b"GET /api HTTP/1.1\r\nHost: a\r\n" + (b"X-Long: " + b"a" * 7000 + b"\r\n") * 10 + b"\r\n",
     "bad escape": b"GET /api/%zz HTTP/1.1\r\nHost: a\r\n\r\n",
     "above the root": b"GET /../api HTTP/1.1\r\nHost: a\r\n\r\n",
     "length of letters": b"POST /contact.php HTTP/1.1\r\nHost: a\r\nContent-Length: abc\r\n\r\n{}",
@@ -140,6 +141,8 @@ REFUSED_BY_NGINX = {
 }
 REFUSED_BY_GUNICORN = {
     "target too long for gunicorn": b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+    "target almost too long for nginx": b"GET /" + b"a" * 32_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+    "header almost too long for nginx": b"GET /api HTTP/1.1\r\nHost: a\r\nX-A: " + b"a" * 32_000 + b"\r\n\r\n",
     "raw non-ASCII": "GET /api/ñ HTTP/1.1\r\nHost: a\r\n\r\n".encode(),
     "too many headers": b"GET /api HTTP/1.1\r\nHost: a\r\n" + b"X-A: b\r\n" * 120 + b"\r\n",
 }
@@ -165,7 +168,7 @@ def test_what_nginx_refuses_never_reaches_the_service(served: Site, request_byte
 
 @pytest.mark.parametrize("path", ["/api/v1/health", "/contact.php"])
 def test_nginx_s_own_answers_have_the_fields_of_the_service_s(served: Site, path: str) -> None:
-    own = served.exchange(b"GET %s HTTP/1.1\r\nHost: a\r\nX-Long: %s\r\n\r\n" % (path.encode(), b"a" * 9000))
+    own = served.exchange(b"GET %s HTTP/1.1\r\nHost: a\r\nX-Long: %s\r\n\r\n" % (path.encode(), b"a" * 33_000))
     service = served.request("PUT", path, client="127.0.2.6")
 
     differ = {
@@ -268,26 +271,55 @@ def test_one_client_cannot_hold_all_connections(served: Site) -> None:
     eventually(lambda: served.request("GET", "/api", client=greedy).status == 200)
 
 
+MAX_CONCURRENT_STREAMS = 3
+"""The number of the setting in RFC 9113, section 6.5.2."""
+
 OVER_HTTP_2 = {
     "body too large": (["-H", "Expect:", "--data-binary", "@-"], "too_large"),
     "bad escape": (["--request-target", "/api/%zz"], "http"),
+    "target too long": (["--request-target", "/" + "a" * 15_000], "http"),
+    "target almost too long for nginx": (["--request-target", "/" + "~" * 32_000], "http"),
+    "header too long": (["--header", "X-Long: " + "a" * 20_000], "http"),
+    "header almost too long for nginx": (["--header", "X-Long: " + "~" * 32_000], "http"),
+    "too many headers": ([part for number in range(120) for part in ("--header", f"X-{number}: a")], "http"),
 }
 
 
 @pytest.mark.parametrize(("options", "reason"), OVER_HTTP_2.values(), ids=OVER_HTTP_2)
 def test_http_2_has_the_same_answers(served: Site, options: list[str], reason: str) -> None:
-    command = ["curl", "--silent", "--insecure", "--http2", "--include", *options]
+    head, _, body = over_http_2(served, *options).partition("\r\n\r\n")
 
-    answer = subprocess.run(
-        [*command, f"https://127.0.0.1:{served.https_port}/contact.php"],
-        input=b"a" * 300_000,
-        capture_output=True,
-        check=True,
-    ).stdout.decode()
-
-    head, _, body = answer.partition("\r\n\r\n")
     assert head.startswith("HTTP/2 400")
     assert json.loads(body)["error"]["details"] == {"reason": reason}
+
+
+@pytest.mark.parametrize("option", ["--request-target=/", "--header=X-Long: "], ids=["target", "header"])
+def test_http_2_has_no_answer_beyond_the_documented_limit(served: Site, option: str) -> None:
+    name, _, value = option.partition("=")
+
+    assert over_http_2(served, name, value + "~" * 33_000) == ""
+
+
+def over_http_2(served: Site, *options: str) -> str:
+    """The header fields and the body of an answer, if there is one."""
+    address = f"https://127.0.0.1:{served.https_port}/contact.php"
+    return subprocess.run(
+        ["curl", "--silent", "--insecure", "--http2", "--include", *options, address],
+        input=b"a" * 300_000,
+        capture_output=True,
+        check=False,
+    ).stdout.decode()
+
+
+def test_http_2_announces_how_many_requests_a_client_may_have_at_once(served: Site) -> None:
+    http_2 = served.tls()
+    http_2.set_alpn_protocols(["h2"])
+
+    with served.connect(tls=http_2) as connection, connection.makefile("rb") as frames:
+        head = frames.read(9)
+        settings = dict(struct.iter_unpack(">HI", frames.read(int.from_bytes(head[:3]))))
+
+    assert settings[MAX_CONCURRENT_STREAMS] == CONNECTIONS_OF_A_CLIENT
 
 
 def test_a_name_that_is_not_the_site_s_is_answered_all_the_same(served: Site) -> None:
