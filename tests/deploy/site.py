@@ -177,6 +177,10 @@ class Site:
         plain = socket.create_connection(("127.0.0.1", self.https_port), timeout=30, source_address=(client, 0))
         return (tls or self._tls).wrap_socket(plain, server_hostname=SERVER_NAME)
 
+    def open(self, port: int | None = None) -> socket.socket:
+        """A connection over TLS, or in clear to that port."""
+        return socket.create_connection(("127.0.0.1", port), timeout=30) if port else self.connect()
+
     def request(
         self,
         method: str,
@@ -202,8 +206,7 @@ class Site:
 
     def exchange(self, request: bytes, *, port: int | None = None) -> Answer:
         """Whatever bytes a client sends, and what it is answered."""
-        plain = socket.create_connection(("127.0.0.1", port), timeout=30) if port else self.connect()
-        with plain as connection:
+        with self.open(port) as connection:
             connection.sendall(request)
             response = http.client.HTTPResponse(connection)
             response.begin()

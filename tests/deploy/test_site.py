@@ -130,6 +130,9 @@ REFUSED_BY_NGINX = {
     "two hosts": b"GET /api HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
     "lower-case method": b"get /api HTTP/1.1\r\nHost: a\r\n\r\n",
     "unknown version": b"GET /api HTTP/9.9\r\nHost: a\r\n\r\n",
+    "version 0.9": b"GET /api HTTP/0.9\r\nHost: a\r\n\r\n",
+    "half a version": b"GET /api HTTP/\r\nHost: a\r\n\r\n",
+    "no target": b"GET \r\n\r\n",
     "target too long": b"GET /" + b"a" * 33_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
     "header too long": b"GET /api HTTP/1.1\r\nHost: a\r\nX-Long: " + b"a" * 33_000 + b"\r\n\r\n",
     "headers too long": b"GET /api HTTP/1.1\r\nHost: a\r\n" + (b"X-Long: " + b"a" * 7000 + b"\r\n") * 10 + b"\r\n",
@@ -214,6 +217,31 @@ def test_trace_is_answered_with_the_methods_of_the_path(served: Site) -> None:
     answer = served.exchange(b"TRACE /contact.php HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 
     assert (answer.status, answer.code, answer.headers["Allow"]) == (405, "method_not_allowed", "POST, OPTIONS")
+
+
+WITHOUT_A_VERSION = {
+    "target": b"GET /api\r\n",
+    "target and a space": b"GET /api \r\n",
+    "many spaces": b"GET   /api   \r\n",
+    "line feed alone": b"GET /api\n",
+    "unknown path": b"GET /unknown\r\n",
+    "place of an answer": b"GET /public-web-interface/malformed\r\n",
+    "bad escape": b"GET /%zz\r\n",
+    "whole address": b"GET http://a/api\r\n",
+    "form": b"POST /contact.php\r\n",
+    "unknown method": b"A-B_C /api\r\n",
+    "trace": b"TRACE /api\r\n",
+    "certificate authority": b"GET /.well-known/acme-challenge/none\r\n",
+}
+
+
+@pytest.mark.parametrize("request_bytes", WITHOUT_A_VERSION.values(), ids=WITHOUT_A_VERSION)
+def test_http_0_9_is_cut_off_without_a_word(served: Site, request_bytes: bytes) -> None:
+    """Its answers have no status and no fields, so none could be as documented."""
+    for port in (None, served.http_port, served.https_port):
+        with served.open(port) as connection:
+            connection.sendall(request_bytes)
+            assert connection.recv(1) == b""
 
 
 def test_clear_http_is_refused_in_the_envelope(served: Site) -> None:
