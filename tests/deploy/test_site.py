@@ -253,6 +253,29 @@ def test_clear_http_is_refused_in_the_envelope(served: Site) -> None:
         validate(answer)
 
 
+HSTS = "Strict-Transport-Security"
+A_YEAR = "max-age=31536000"
+
+OVER_TLS = {
+    "service": b"GET /api HTTP/1.1\r\nHost: a\r\n\r\n",
+    "method that nginx hands on": b"TRACE /api HTTP/1.1\r\nHost: a\r\n\r\n",
+    "malformed": b"GET /api HTTP/1.1\r\n\r\n",
+    "too large": BODY_OVER_NGINX_S_LIMIT % b"contact.php",
+}
+
+
+@pytest.mark.parametrize("request_bytes", OVER_TLS.values(), ids=OVER_TLS)
+def test_an_answer_over_tls_asks_for_tls_from_now_on(served: Site, request_bytes: bytes) -> None:
+    assert served.exchange(request_bytes).headers[HSTS] == A_YEAR
+
+
+@pytest.mark.parametrize("path", [b"/api", b"/.well-known/acme-challenge/none"])
+def test_an_answer_in_clear_does_not_ask_for_tls(served: Site, path: bytes) -> None:
+    """RFC 6797, section 7.2."""
+    for port in (served.http_port, served.https_port):
+        assert HSTS not in served.exchange(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path, port=port).headers
+
+
 def test_a_certificate_authority_finds_its_answer_and_nothing_else_is_html(served: Site) -> None:
     answer = served.exchange(b"GET /.well-known/acme-challenge/none HTTP/1.1\r\nHost: a\r\n\r\n", port=served.http_port)
 
@@ -264,7 +287,7 @@ def test_a_service_that_is_down_is_an_internal_error(tmp_path: Path, path: str) 
     with site(tmp_path) as served:
         answer = served.request("GET", path)
 
-    assert (answer.status, answer.code) == (500, "internal_error")
+    assert (answer.status, answer.code, answer.headers[HSTS]) == (500, "internal_error", A_YEAR)
     validate(answer)
 
 
@@ -318,6 +341,7 @@ def test_http_2_has_the_same_answers(served: Site, options: list[str], reason: s
     head, _, body = over_http_2(served, *options).partition("\r\n\r\n")
 
     assert head.startswith("HTTP/2 400")
+    assert f"{HSTS}: {A_YEAR}".lower() in head
     assert json.loads(body)["error"]["details"] == {"reason": reason}
 
 
