@@ -41,6 +41,9 @@ worker_processes 2;
 events {{ worker_connections 768; }}
 http {{
     access_log off;
+    # As in Debian's nginx.conf.
+    ssl_protocols TLSv1 TLSv1.1 TLSv1.2 TLSv1.3;
+    ssl_prefer_server_ciphers on;
     set_real_ip_from {relay};
     real_ip_header {relayed};
     include {directory}/public-web-interface.conf;
@@ -71,12 +74,13 @@ class Site:
     """What stands in the site's configuration, and what shall stand there."""
     https_port: int = field(default_factory=free_port)
     http_port: int = field(default_factory=free_port)
+    key_type: trustme.KeyType = trustme.KeyType.ECDSA
     instances: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     nginx: subprocess.Popen[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
         self._authority = trustme.CA()
-        certificate = self._authority.issue_cert(SERVER_NAME, "127.0.0.1")
+        certificate = self._authority.issue_cert(SERVER_NAME, "127.0.0.1", key_type=self.key_type)
         (self.directory / "tls").mkdir()
         (self.directory / "log").mkdir()
         certificate.private_key_pem.write_to_path(self.directory / "tls" / "privkey.pem")
@@ -167,8 +171,8 @@ class Site:
         self._wait(probe)
 
     def tls(self) -> ssl.SSLContext:
-        """What a client needs to trust the site."""
-        context = ssl.create_default_context()
+        """What a client needs to trust the site, and nobody else."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._authority.configure_trust(context)
         return context
 
@@ -235,10 +239,14 @@ class Site:
 
 @contextmanager
 def site(
-    directory: Path, *instances: str, environ: Mapping[str, str] | None = None, changes: Mapping[str, str] | None = None
+    directory: Path,
+    *instances: str,
+    environ: Mapping[str, str] | None = None,
+    changes: Mapping[str, str] | None = None,
+    key_type: trustme.KeyType = trustme.KeyType.ECDSA,
 ) -> Iterator[Site]:
     """The site with these instances; without SMTP_HOST in ``environ`` messages are stored."""
-    served = Site(directory, NO_MAIL_SERVER | dict(environ or {}), changes or {})
+    served = Site(directory, NO_MAIL_SERVER | dict(environ or {}), changes or {}, key_type=key_type)
     served.start_nginx()
     try:
         for instance in instances:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import signal
+import ssl
 import struct
 import subprocess
 import time
@@ -14,6 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import trustme
 
 from tests.client import DOCUMENT, validate_response
 from tests.deploy.load import new_client
@@ -251,6 +254,59 @@ def test_clear_http_is_refused_in_the_envelope(served: Site) -> None:
     for answer in (on_its_port, on_the_other):
         assert (answer.status, answer.code) == (400, "invalid_body")
         validate(answer)
+
+
+AUTHENTICATED = ("AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305")
+
+
+@pytest.mark.parametrize("key_type", trustme.KeyType)
+def test_tls_1_2_has_forward_secrecy_and_authenticated_encryption_alone(
+    tmp_path: Path, key_type: trustme.KeyType
+) -> None:
+    with site(tmp_path, key_type=key_type) as served:
+        offered = {cipher["name"] for cipher in tls_1_2(served, "ALL").get_ciphers() if cipher["protocol"] != "TLSv1.3"}
+        taken = {name for name in offered if agreed(served, tls_1_2(served, name))}
+
+    assert {"AES128-SHA", "AES128-GCM-SHA256", f"ECDHE-{key_type.name}-AES128-SHA"} <= offered
+    assert taken == {f"ECDHE-{key_type.name}-{name}" for name in AUTHENTICATED}
+
+
+def test_a_client_of_tls_1_2_has_the_cipher_that_suits_it_best(served: Site) -> None:
+    ciphers = [f"ECDHE-ECDSA-{name}" for name in AUTHENTICATED]
+
+    for order in itertools.permutations(ciphers):
+        assert agreed(served, tls_1_2(served, ":".join(order))) == order[0]
+
+
+def tls_1_2(served: Site, ciphers: str) -> ssl.SSLContext:
+    """A client of TLS 1.2 that takes these ciphers, the weakest ones included."""
+    context = served.tls()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(f"{ciphers}:@SECLEVEL=0")
+    return context
+
+
+def agreed(served: Site, client: ssl.SSLContext) -> str | None:
+    """The cipher of a handshake, unless it fails."""
+    try:
+        with served.connect(tls=client) as connection:
+            cipher = connection.cipher()
+    except OSError:
+        return None
+    return cipher[0] if cipher else None
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1:DeprecationWarning")
+def test_versions_of_tls_before_1_2_are_refused_whatever_the_ciphers(tmp_path: Path) -> None:
+    with site(tmp_path, changes={"ssl_ciphers ": "ssl_ciphers ALL:@SECLEVEL=0:"}) as served:
+        taken = []
+        for version in (version for version in ssl.TLSVersion if version >= ssl.TLSVersion.TLSv1):
+            client = tls_1_2(served, "ALL")
+            client.maximum_version = client.minimum_version = version
+            if agreed(served, client):
+                taken.append(version)
+
+    assert taken == [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
 
 HSTS = "Strict-Transport-Security"
