@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER
 
 from app import API_POLICY, CONTACT_POLICY, envelope
 from app.api.body import MAX_BODY_BYTES, invalid_body
@@ -17,6 +18,7 @@ from app.errors import ApiError, ErrorCode
 from app.settings import MAX_TIMEOUT, Settings
 from app.versions import API_ROOT, CURRENT
 from tests.deploy.site import DEPLOY, SERVER_NAME, Site, environment_file, read_unit
+from tests.server.gunicorn import ROOT
 
 SITE = (DEPLOY / "nginx" / "public-web-interface.conf").read_text()
 ERRORS = (DEPLOY / "nginx" / "snippets" / "public-web-interface-errors.conf").read_text()
@@ -143,6 +145,16 @@ def test_nginx_leaves_the_service_room_to_answer_by_itself(tmp_path: Path) -> No
     assert int(memory[1]) >= int(limit[1])  # no message is written to nginx's disk
     assert wait
     assert int(wait[1]) > Settings.from_env({"MAIL_DIR": str(tmp_path)}).smtp_timeout
+
+
+def test_nginx_closes_an_idle_connection_before_the_service_does() -> None:
+    """So that no request meets a closed one, while the service runs and while it stops."""
+    nginx = re.search(r"keepalive_timeout (\d+)s;", SITE)
+    gunicorn = re.search(r"^keepalive = (\d+)$", (ROOT / "gunicorn.conf.py").read_text(), re.MULTILINE)
+
+    assert nginx
+    assert gunicorn
+    assert int(nginx[1]) < min(STOP_KEEPALIVE_LINGER, int(gunicorn[1]))
 
 
 @pytest.mark.parametrize("status", [400, 413, 414, 431, 494, 500, 502, 503, 504])
