@@ -38,7 +38,9 @@ daemon off;
 pid {directory}/nginx.pid;
 error_log {directory}/log/main.log;
 worker_processes 2;
-events {{ worker_connections 768; }}
+# As docs/deploy.md says.
+worker_rlimit_nofile 20000;
+events {{ worker_connections 8192; }}
 http {{
     access_log off;
     # As in Debian's nginx.conf.
