@@ -43,6 +43,8 @@ test: $(VENV)/.dev ## Run the tests of the service with their coverage
 
 test-deploy: $(VENV)/.dev ## Test what is in deploy/ with the real nginx (figures: build/deploy-figures.txt)
 	@$(call need,nginx,nginx)
+	@$(call need,nft,nftables)
+	@$(call need,ip,iproute2)
 	@$(call need,systemd-analyze,systemd)
 	@$(call need,jq,jq)
 	@$(call need,curl,curl)
