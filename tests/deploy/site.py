@@ -122,7 +122,7 @@ class Site:
     def start(self, instance: str) -> None:
         """Start what the unit starts, and return once it serves."""
         unit = read_unit()["Service"]
-        assert unit["ExecStart"] == "/opt/public-web-interface/.venv/bin/gunicorn"
+        assert unit["ExecStart"] == "/bin/sh -c 'cd -P . && exec .venv/bin/gunicorn'"
         run = self.directory / "run" / instance
         run.mkdir(parents=True, exist_ok=True)
         name, _, bind = unit["Environment"].partition("=")

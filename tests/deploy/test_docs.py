@@ -7,12 +7,13 @@ import subprocess
 from pathlib import Path
 
 from tests.deploy.load import new_client
-from tests.deploy.site import read_unit, site
+from tests.deploy.site import DEPLOY, read_unit, site
 from tests.factories import contact_body
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import ROOT
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text()
+RELEASE = (DEPLOY / "release.sh").read_text()
 
 
 def block(heading: str, language: str) -> str:
@@ -75,20 +76,42 @@ def test_the_commands_name_files_that_exist_and_what_the_unit_names() -> None:
     for path in re.findall(r" (deploy/\S+)", commands):
         assert list(ROOT.glob(path)), path
     assert f"adduser --system --no-create-home --home /nonexistent {unit['User']}\n" in commands
-    assert f"git clone REPOSITORY {unit['WorkingDirectory']} " in commands
+    home = unit["WorkingDirectory"].removesuffix("/current")
+    assert f"git clone REPOSITORY {home}/source && cd {home}/source\ndeploy/release.sh install\n" in commands
+    assert f"\ncd {home}\n" in RELEASE
     assert "install -m 600 deploy/public-web-interface.env /etc/ " in commands
     assert unit["EnvironmentFile"] == "/etc/public-web-interface.env"
     assert set(re.findall(r"public-web-interface@\d", commands)) == {"public-web-interface@0", "public-web-interface@1"}
+
+
+def test_the_lists_of_packages_are_renewed_first() -> None:
+    assert block("Ten commands", "sh").startswith("apt-get update\n")
 
 
 def test_the_programs_of_the_page_are_installed_by_it() -> None:
     installed = re.search(r"apt-get install -y (.*)", PAGE)
 
     assert installed
-    assert set(installed[1].split()) == {"git", "make", "python3-venv", "nginx", "certbot", "curl", "jq", "nano"}
+    assert set(installed[1].split()) == {
+        "git",
+        "make",
+        "python3-venv",
+        "nginx",
+        "certbot",
+        "curl",
+        "jq",
+        "nano",
+    }
 
 
-def test_the_upgrade_loop_asks_the_socket_that_the_unit_makes() -> None:
+def test_an_upgrade_asks_the_socket_that_the_unit_makes() -> None:
     _, _, bind = read_unit()["Service"]["Environment"].partition("=unix:")
 
-    assert f"--unix-socket {bind.replace('%i', '$core')} " in block("Upgrade without losing a request", "sh")
+    assert f'--unix-socket "{bind.replace("%i", "${instance%.service}")}" ' in RELEASE
+
+
+def test_the_scripts_and_files_that_the_page_names_are_there() -> None:
+    for path in re.findall(r"\bdeploy/[\w/.@-]+\w", PAGE):
+        assert (ROOT / path).exists(), path
+    for command in re.findall(r"release\.sh (\w+)", PAGE):
+        assert f"\n{command}) " in RELEASE

@@ -54,10 +54,9 @@ def test_gixy_finds_nothing_that_is_not_explained(tmp_path: Path) -> None:
 
 @pytest.fixture
 def unit_file(tmp_path: Path) -> Path:
-    """An instance of the unit, whose program is there."""
-    text = (DEPLOY / "systemd" / "public-web-interface@.service").read_text()
+    """An instance of the unit."""
     path = tmp_path / "public-web-interface@0.service"
-    path.write_text(text.replace("/opt/public-web-interface/.venv/bin/gunicorn", "/bin/true"))
+    path.write_text((DEPLOY / "systemd" / "public-web-interface@.service").read_text())
     return path
 
 
@@ -186,7 +185,7 @@ def test_a_client_s_own_forwarded_address_is_thrown_away() -> None:
 PATHS_OF_THE_UNIT = {
     "User": "public-web-interface",
     "Group": "www-data",
-    "WorkingDirectory": "/opt/public-web-interface",
+    "WorkingDirectory": "/opt/public-web-interface/current",
     "EnvironmentFile": "/etc/public-web-interface.env",
     "RuntimeDirectory": "public-web-interface/%i",
     "RuntimeDirectoryMode": "0750",

@@ -1,0 +1,93 @@
+#!/bin/bash
+# Releases of the service beside each other, as root. Each has a folder of its own with its own libraries, which nothing
+# changes any more once it is whole; `current` is a link to the one in use. An instance keeps the release that it was
+# started with.
+#
+#   release.sh install [COMMIT]  make a release of that commit, or of what is checked out in source, and use it
+#   release.sh use [RELEASE]     restart one instance after the other with that release, or with the one in use
+#   release.sh remove RELEASE    delete a release that is not in use
+set -euo pipefail
+umask 022 # The service's user reads what root installs.
+cd /opt/public-web-interface
+
+fail() {
+    echo "release.sh: $*" >&2
+    exit 1
+}
+
+in_use() {
+    if [ -L current ]; then
+        basename "$(readlink current)"
+    fi
+}
+
+# Replacing a link by another is one step of the kernel: there is always a release in use.
+switch() {
+    ln -sfn "releases/$1" current.new
+    mv -T current.new current
+}
+
+# The health would not do: it answers 410 once v1 has reached its sunset.
+restart() {
+    local instance=${1#*@}
+    systemctl restart "$1" && curl --fail --silent --output /dev/null \
+        --max-time 5 --retry 30 --retry-delay 1 --retry-all-errors \
+        --unix-socket "/run/public-web-interface/${instance%.service}/gunicorn.sock" http://localhost/api
+}
+
+use_release() {
+    local release=$1 previous units unit back moved=()
+    # make creates this file when all libraries are installed.
+    [ -e "releases/$release/.venv/.run" ] || fail "there is no whole release '$release' in $PWD/releases"
+    previous=$(in_use)
+    units=$(systemctl list-units --plain --no-legend 'public-web-interface@*.service' | cut -d ' ' -f 1)
+    switch "$release"
+    for unit in $units; do
+        moved=("$unit" "${moved[@]}")
+        restart "$unit" && continue
+        echo "release.sh: $unit does not answer with $release; see journalctl -u $unit" >&2
+        if [ -z "$previous" ] || [ "$previous" = "$release" ]; then
+            exit 1
+        fi
+        switch "$previous"
+        for back in "${moved[@]}"; do
+            restart "$back" || fail "$back does not answer with $previous either; the others were left alone"
+        done
+        fail "all instances are back at $previous"
+    done
+    echo "In use: $release"
+    if [ -n "$previous" ] && [ "$previous" != "$release" ]; then
+        echo "To go back: $PWD/source/deploy/release.sh use $previous"
+    fi
+}
+
+install_release() {
+    local commit
+    commit=$(git -C source rev-parse --verify --short "$1^{commit}")
+    release=$(date -u +%Y%m%dT%H%M%SZ)-$commit
+    mkdir -p releases
+    mkdir "releases/$release"
+    trap 'rm -rf "releases/$release"' EXIT
+    git -C source archive "$commit" | tar -x -C "releases/$release"
+    make --no-print-directory -C "releases/$release" install
+    if grep -qs '^RATE_LIMIT_STORAGE=.' /etc/public-web-interface.env; then
+        "releases/$release/.venv/bin/pip" install --quiet --require-hashes -r "releases/$release/requirements-redis.txt"
+    fi
+    trap - EXIT
+    use_release "$release"
+}
+
+remove_release() {
+    [ -d "releases/$1" ] || fail "there is no release '$1' in $PWD/releases"
+    if [ "$1" = "$(in_use)" ] || { readlink /proc/[0-9]*/cwd || true; } | grep -qxF "$(realpath "releases/$1")"; then
+        fail "$1 is in use"
+    fi
+    rm -rf "releases/$1"
+}
+
+case ${1-} in
+install) install_release "${2:-HEAD}" ;;
+use) use_release "${2:-$(in_use)}" ;;
+remove) remove_release "${2:?which release?}" ;;
+*) fail "install [COMMIT], use [RELEASE] or remove RELEASE" ;;
+esac

@@ -1,0 +1,393 @@
+"""deploy/release.sh with real repositories, environments and gunicorns; only systemd is played by the test."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Client, Listener
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.site import NO_MAIL_SERVER, START_SECONDS, environment_file, read_unit
+from tests.server.gunicorn import ROOT, newest_worker
+
+HOME = "/opt/public-web-interface"
+RUN = "/run/public-web-interface"
+INSTANCES = ("0", "1")
+PARTS = ("Makefile", "app", "deploy", "gunicorn.conf.py", "requirements-redis.txt", "static")
+
+SHOW_RELEASE = """
+import importlib, os, sys
+
+class Shown:
+    served, extensions, status = app, app.extensions, None
+
+    def __call__(self, environ, start_response):
+        imported_late = importlib.import_module("app.contact.schema").__file__
+        shown = f"$NAME {os.getcwd()} {sys.prefix} {__file__} {imported_late}"
+        start = lambda status, fields: start_response(self.status or status, [*fields, ("X-Release", shown)])
+        return self.served(environ, start)
+
+app = Shown()
+"""
+"""Behind wsgi.py: an answer shows the name of the release, its folder, and where it takes its parts from."""
+
+PYTHON = f"""#!{sys.executable}
+import pathlib, subprocess, sys
+subprocess.run([{sys.executable!r}, *sys.argv[1:], *(["--without-pip"] if "venv" in sys.argv else [])], check=True)
+if "venv" in sys.argv:
+    environment = pathlib.Path(".venv").resolve()
+    packages = next(environment.glob("lib/python3*/site-packages")) / "libraries.pth"
+    packages.write_text(next(path for path in {sys.path!r} if path.endswith("site-packages")))
+    for name in ("gunicorn", "pip"):
+        script = pathlib.Path({sys.prefix!r}, "bin", name).read_text().partition("\\n")[2]
+        (environment / "bin" / name).write_text(f"#!{{environment}}/bin/python\\n{{script}}")
+        (environment / "bin" / name).chmod(0o755)
+"""
+"""The interpreter for make, whose environments have the libraries of this one: nothing needs to be downloaded."""
+
+SYSTEMCTL = f"""#!{sys.executable}
+import sys
+from multiprocessing.connection import Client
+client = Client({{address!r}})
+client.send(sys.argv[1:])
+output, code = client.recv()
+print(output, end="")
+sys.exit(code)
+"""
+
+
+@dataclass
+class Systemd:
+    """Runs instances as the unit says, and serves the stand-in for systemctl."""
+
+    directory: Path
+    home: Path
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    listed: tuple[str, ...] = ()
+    """The instances that systemctl knows."""
+    restarts: list[str] = field(default_factory=list)
+    """The instances that systemctl has restarted, in their order,"""
+    beside: list[dict[str, str]] = field(default_factory=list)
+    """and the releases of the others just before."""
+
+    def __post_init__(self) -> None:
+        (self.directory / "bin").mkdir()
+        self._listener = Listener(address := str(self.directory / "systemd.sock"), "AF_UNIX")
+        systemctl = self.directory / "bin" / "systemctl"
+        systemctl.write_text(SYSTEMCTL.format(address=address))
+        systemctl.chmod(0o755)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            with self._listener.accept() as connection:
+                match connection.recv():
+                    case ["list-units", "--plain", "--no-legend", "public-web-interface@*.service"]:
+                        units = [f"public-web-interface@{instance}.service loaded\n" for instance in self.listed]
+                        connection.send(("".join(units), 0))
+                    case ["restart", unit]:
+                        instance = unit.removeprefix("public-web-interface@").removesuffix(".service")
+                        self.restarts.append(instance)
+                        self.beside.append({other: self.release(other) for other in self.listed if other != instance})
+                        self.stop(instance)
+                        connection.send(("", 0 if self.start(instance) else 1))
+                    case _:
+                        return
+
+    def start(self, instance: str) -> bool:
+        """Whether the instance has come up."""
+        unit = read_unit()["Service"]
+        directory = unit["WorkingDirectory"].replace(HOME, str(self.home))
+        name, _, bind = unit["Environment"].partition("=")
+        bind = bind.replace("%i", instance).replace(RUN, f"{self.directory}/run")
+        (self.directory / "run" / instance).mkdir(parents=True, exist_ok=True)
+        environ = {"PATH": os.environ["PATH"], "MAIL_DIR": f"{self.directory}/mail", name: bind, "PWD": directory}
+        with self._log_of(instance).open("wb") as log:
+            self.processes[instance] = process = subprocess.Popen(
+                shlex.split(unit["ExecStart"]),
+                cwd=directory,
+                env=environment_file() | NO_MAIL_SERVER | environ,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        wait_until(lambda: process.poll() is not None or self.answers(instance))
+        return process.poll() is None
+
+    def stop(self, instance: str) -> None:
+        self.processes[instance].terminate()
+        self.processes[instance].wait(START_SECONDS)
+
+    def answers(self, instance: str) -> bool:
+        try:
+            return bool(self._ask(instance))
+        except OSError:
+            return False
+
+    def release(self, instance: str) -> str:
+        """The name of the release that answers, all of whose parts are in its folder."""
+        found = re.search(r"^X-Release: (\S+) (\S+) (.*)\r$", self._ask(instance).decode(), re.MULTILINE)
+        assert found
+        assert Path(found[2]).parent == self.home / "releases"
+        for part in found[3].split():
+            assert part.startswith(f"{found[2]}/")
+        return found[1]
+
+    def _ask(self, instance: str) -> bytes:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(START_SECONDS)
+            connection.connect(str(self.directory / "run" / instance / "gunicorn.sock"))
+            connection.sendall(b"GET /openapi.json HTTP/1.0\r\n\r\n")
+            return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+    def worker(self, instance: str) -> int:
+        return newest_worker(self._log_of(instance).read_text())
+
+    def close(self) -> None:
+        for instance in self.processes:
+            self.stop(instance)
+        with Client(self._listener.address) as client:
+            client.send(["stop"])
+        self._thread.join(START_SECONDS)
+        self._listener.close()
+
+    def _log_of(self, instance: str) -> Path:
+        return self.directory / f"{instance}.log"
+
+
+@dataclass
+class Server:
+    """A machine after the first commands of docs/deploy.md, with all that belongs to it in folders of a test."""
+
+    directory: Path
+    systemd: Systemd
+
+    @property
+    def source(self) -> Path:
+        return self.systemd.home / "source"
+
+    @property
+    def releases(self) -> list[str]:
+        return sorted(path.name for path in (self.systemd.home / "releases").iterdir())
+
+    @property
+    def current(self) -> str:
+        return (self.systemd.home / "current").resolve().name
+
+    def commit(self, name: str, *, added: str = "", requirements: str = "") -> None:
+        """Commit a release that shows this name, with code of a test at the end."""
+        shown = SHOW_RELEASE.replace("$NAME", name)
+        (self.source / "wsgi.py").write_text((ROOT / "wsgi.py").read_text() + shown + added)
+        (self.source / "requirements.txt").write_text(requirements)
+        for arguments in (["add", "--all"], ["commit", "--quiet", "--message", name]):
+            identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com"]
+            subprocess.run(["git", "-C", self.source, *identity, *arguments], check=True)
+
+    def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
+        """What root types, in a shell that hides what it makes from others."""
+        return subprocess.run(
+            command,
+            env={
+                "PATH": f"{self.systemd.directory}/bin:{os.environ['PATH']}",
+                "PYTHON": str(self.directory / "python"),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+            umask=0o077,
+        )
+
+    def release(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.run(self.source / "deploy" / "release.sh", *arguments)
+
+    def running(self) -> dict[str, str]:
+        """The release of each instance."""
+        return {instance: self.systemd.release(instance) for instance in self.systemd.processes}
+
+    def state(self) -> tuple[object, ...]:
+        """All that an install can change."""
+        pids = {instance: process.pid for instance, process in self.systemd.processes.items()}
+        return self.releases, self.current, self.running(), pids
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """With nothing installed yet."""
+    systemd = Systemd(tmp_path, tmp_path / "opt")
+    server = Server(tmp_path, systemd)
+    server.source.mkdir(parents=True)
+    for part in PARTS:
+        subprocess.run(["cp", "-r", ROOT / part, server.source], check=True)
+    (tmp_path / "python").write_text(PYTHON)
+    (tmp_path / "python").chmod(0o755)
+    script = server.source / "deploy" / "release.sh"
+    text = script.read_text()
+    moved = {HOME: str(systemd.home), RUN: f"{tmp_path}/run", "/etc/": f"{tmp_path}/", "--retry 30": "--retry 1"}
+    for there, here in moved.items():
+        assert there in text
+        text = text.replace(there, here)
+    script.write_text(text)
+    subprocess.run(["git", "init", "--quiet", server.source], check=True)
+    yield server
+    systemd.close()
+
+
+@pytest.fixture
+def upgradable(server: Server) -> Server:
+    """Two instances of the release "one", and the release "two" in the repository."""
+    server.commit("one")
+    installed = server.release("install")
+    assert installed.returncode == 0, installed.stderr
+    for instance in INSTANCES:
+        assert server.systemd.start(instance)
+    server.systemd.listed = INSTANCES
+    server.commit("two")
+    return server
+
+
+def test_an_instance_keeps_its_release_as_long_as_it_lives(upgradable: Server) -> None:
+    systemd = upgradable.systemd
+    systemd.listed = ()  # so that nothing is restarted
+    worker = systemd.worker("0")
+
+    assert upgradable.release("install").returncode == 0
+    os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: systemd.worker("0") != worker)
+    assert systemd.release("0") == "one"
+    worker = systemd.worker("0")
+    systemd.processes["0"].send_signal(signal.SIGHUP)
+    wait_until(lambda: systemd.worker("0") != worker and not Path(f"/proc/{worker}").exists())
+    assert systemd.release("0") == "one"
+    systemd.stop("0")
+    assert systemd.start("0")
+
+    assert upgradable.running() == {"0": "two", "1": "one"}
+
+
+def test_an_upgrade_restarts_one_instance_after_the_other_and_says_how_to_go_back(upgradable: Server) -> None:
+    installed = upgradable.release("install")
+
+    assert installed.returncode == 0, installed.stderr
+    assert upgradable.running() == {"0": "two", "1": "two"}
+    assert upgradable.systemd.restarts == ["0", "1"]
+    assert upgradable.systemd.beside == [{"1": "one"}, {"0": "two"}]
+    told = re.search(r"^To go back: (.*)$", installed.stdout, re.MULTILINE)
+    assert told
+
+    back = upgradable.run(*shlex.split(told[1]))
+
+    assert back.returncode == 0, back.stderr
+    assert upgradable.running() == {"0": "one", "1": "one"}
+
+
+def test_new_settings_take_a_restart_with_the_release_in_use(upgradable: Server) -> None:
+    assert upgradable.release("use").returncode == 0
+
+    assert upgradable.systemd.restarts == ["0", "1"]
+    assert upgradable.running() == {"0": "one", "1": "one"}
+
+
+def test_what_fails_changes_nothing(upgradable: Server) -> None:
+    before = upgradable.state()
+    upgradable.commit("broken", requirements="./no-such-library")
+
+    assert upgradable.release("install").returncode != 0
+    assert upgradable.release("install", "no-such-branch").returncode != 0
+    assert upgradable.release("use", "no-such-release").returncode != 0
+    assert upgradable.release("remove", "no-such-release").returncode != 0
+    assert upgradable.release("remove").returncode != 0
+    assert upgradable.release("remove", "").returncode != 0
+
+    assert upgradable.state() == before
+
+
+def test_what_is_half_made_is_not_used_and_can_be_removed(upgradable: Server) -> None:
+    before = upgradable.state()
+    (upgradable.systemd.home / "releases" / "half" / ".venv").mkdir(parents=True)
+
+    assert upgradable.release("use", "half").returncode != 0
+    assert upgradable.release("remove", "half").returncode == 0
+
+    assert upgradable.state() == before
+
+
+NOT_COMING_UP = {
+    "stops": ("raise RuntimeError", ["0", "0"]),
+    "answers 500": ("app.status = '500 Internal Server Error'", ["0", "0"]),
+    "stops on one core": ("if '/1/' in os.environ['BIND']: raise RuntimeError", ["0", "1", "1", "0"]),
+}
+
+
+@pytest.mark.parametrize(("added", "restarts"), NOT_COMING_UP.values(), ids=NOT_COMING_UP)
+def test_an_upgrade_that_does_not_come_up_goes_back(upgradable: Server, added: str, restarts: list[str]) -> None:
+    before = upgradable.current
+    upgradable.commit("broken", added=added)
+
+    installed = upgradable.release("install")
+
+    assert installed.returncode == 1
+    assert f"all instances are back at {before}" in installed.stderr
+    assert upgradable.current == before
+    assert upgradable.running() == {"0": "one", "1": "one"}
+    assert upgradable.systemd.restarts == restarts
+
+
+def test_a_commit_can_be_named(upgradable: Server) -> None:
+    assert upgradable.release("install", "HEAD^").returncode == 0
+
+    assert upgradable.running() == {"0": "one", "1": "one"}
+    assert len(upgradable.releases) == 2
+
+
+def test_the_user_of_the_service_can_read_a_release(server: Server) -> None:
+    server.commit("one")
+    assert server.release("install").returncode == 0
+
+    folder = server.systemd.home / "current"
+    for path in (folder, folder / "app", folder / "wsgi.py", folder / ".venv" / "bin" / "gunicorn"):
+        assert path.stat().st_mode & 0o044 == 0o044
+
+
+def test_a_release_in_use_is_not_removed(upgradable: Server) -> None:
+    one = upgradable.current
+    upgradable.systemd.listed = ("0",)
+    assert upgradable.release("install").returncode == 0
+    before = upgradable.state()
+
+    assert upgradable.release("remove", upgradable.current).returncode != 0
+    assert upgradable.release("remove", one).returncode != 0  # instance 1 is still that one
+    assert upgradable.state() == before
+    upgradable.systemd.stop("1")
+    del upgradable.systemd.processes["1"]
+    assert upgradable.release("remove", one).returncode == 0
+
+    assert one not in upgradable.releases
+
+
+def test_the_library_for_redis_follows_the_settings(server: Server) -> None:
+    settings = server.directory / "public-web-interface.env"
+    (server.source / "requirements-redis.txt").write_text("./no-such-library")
+    server.commit("one")
+
+    settings.write_text("#RATE_LIMIT_STORAGE=redis://localhost\nRATE_LIMIT_STORAGE=\n")
+    assert server.release("install").returncode == 0
+    settings.write_text("RATE_LIMIT_STORAGE=redis://localhost\n")
+    assert server.release("install").returncode != 0
