@@ -39,8 +39,8 @@ pid {directory}/nginx.pid;
 error_log {directory}/log/main.log;
 worker_processes 2;
 # As docs/deploy.md says.
-worker_rlimit_nofile 20000;
-events {{ worker_connections 8192; }}
+worker_rlimit_nofile 8192;
+events {{ worker_connections 4096; }}
 http {{
     access_log off;
     # As in Debian's nginx.conf.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
+from tests.deploy.connections import NAMESPACE
 from tests.deploy.load import new_client
 from tests.deploy.site import DEPLOY, read_unit, site
 from tests.factories import contact_body
@@ -14,6 +16,7 @@ from tests.server.gunicorn import ROOT
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text()
 RELEASE = (DEPLOY / "release.sh").read_text()
+RULES = (DEPLOY / "nftables" / "public-web-interface.nft").read_text()
 
 
 def block(heading: str, language: str) -> str:
@@ -97,6 +100,7 @@ def test_the_programs_of_the_page_are_installed_by_it() -> None:
         "make",
         "python3-venv",
         "nginx",
+        "nftables",
         "certbot",
         "curl",
         "jq",
@@ -115,3 +119,49 @@ def test_the_scripts_and_files_that_the_page_names_are_there() -> None:
         assert (ROOT / path).exists(), path
     for command in re.findall(r"release\.sh (\w+)", PAGE):
         assert f"\n{command}) " in RELEASE
+
+
+def test_nginx_takes_more_connections_as_the_page_says(tmp_path: Path) -> None:
+    """On the configuration that Debian's package has installed here."""
+    configuration = tmp_path / "nginx"
+    shutil.copytree("/etc/nginx", configuration, symlinks=True)
+    main = configuration / "nginx.conf"
+    main.write_text(main.read_text().replace("/etc/nginx/", f"{configuration}/").replace("/run/", f"{tmp_path}/"))
+    raised = block("Bound the connections", "sh").splitlines()[:2]
+    commands = "\n".join(raised).replace("/etc/nginx/", f"{configuration}/")
+
+    commands = commands.replace("nginx -t && systemctl reload nginx", f"nginx -T -c {main}")
+    run = subprocess.run(["bash", "-ec", commands], capture_output=True, text=True, check=False)
+
+    assert run.returncode == 0, run.stderr
+    assert "warn" not in run.stderr
+    connections = re.findall(r"^\s*worker_connections (\d+);", run.stdout, re.MULTILINE)
+    descriptors = re.findall(r"^worker_rlimit_nofile (\d+);", run.stdout, re.MULTILINE)
+    assert (connections, descriptors) == (["4096"], ["8192"])
+
+
+def test_the_rules_are_loaded_after_those_of_the_machine(tmp_path: Path) -> None:
+    """As Debian's service does it at each start and reload: what stands in /etc/nftables.conf is made anew."""
+    commands = block("Bound the connections", "sh").splitlines()[2:]
+    moved = "\n".join(commands).replace("/etc/", f"{tmp_path}/").replace(" && systemctl enable nftables", "")
+    (tmp_path / "nftables.conf").write_text("flush ruleset\ntable inet filter {\n}\n")
+    load = f"nft -f {tmp_path}/nftables.conf"
+
+    loaded = subprocess.run(
+        [*NAMESPACE, "bash", "-ec", f"{moved}\nnft list tables\n{load}\n{load}\nnft list tables"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert loaded.returncode == 0, loaded.stderr
+    tables = ["table inet public_web_interface", "table inet filter", "table inet public_web_interface"]
+    assert loaded.stdout.splitlines() == tables
+
+
+def test_the_page_states_the_limits_of_the_rules() -> None:
+    limits = re.findall(r"ct count over (\d+) |limit rate over (\d+)/second burst (\d+) packets", RULES)
+
+    assert set(limits) == {("64", "", ""), ("", "20", "128")}
+    assert "may have 64 connections open and open 20 a second after the first 128" in " ".join(PAGE.split())

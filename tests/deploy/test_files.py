@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from gunicorn.config import WorkerConnections
 from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER
 
 from app import API_POLICY, CONTACT_POLICY, envelope
@@ -79,6 +80,13 @@ def test_the_unit_shuts_the_service_in(unit_file: Path) -> None:
 
 def test_the_unit_waits_for_the_longest_hand_over() -> None:
     assert int(read_unit()["Service"]["TimeoutStopSec"]) > MAX_TIMEOUT + 10
+
+
+def test_the_unit_has_descriptors_for_all_that_its_process_may_hold(tmp_path: Path) -> None:
+    held_by_a_thread = 3  # connections to the mail server and to Redis, and the file of a message
+    threads = Settings.from_env(environment_file() | {"MAIL_DIR": str(tmp_path)}).threads
+
+    assert int(read_unit()["Service"]["LimitNOFILE"]) >= 2 * (WorkerConnections.default + held_by_a_thread * threads)
 
 
 @pytest.mark.parametrize("instance", ["0", "1"])
