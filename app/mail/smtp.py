@@ -13,10 +13,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from queue import Empty, SimpleQueue
 from typing import Any
 
 from app.mail.message import Message
+from app.mail.names import Resolver, own_name
 from app.settings import Settings
 
 IDLE_SECONDS = 30.0
@@ -68,10 +68,9 @@ class SmtpSender:
         if settings.smtp_host is None:
             raise ValueError("an SmtpSender needs SMTP_HOST")
         self._host = settings.smtp_host
+        self._resolver = Resolver(settings.smtp_host, settings.smtp_port)
         self._settings = settings
         self._tls = ssl.create_default_context()
-        # Looked up once: smtplib would ask the DNS for it anew, and without a deadline, for each connection.
-        self._own_name = smtplib.SMTP().local_hostname
         self._idle: deque[tuple[float, _Connection]] = deque()
         self._lock = threading.Lock()
 
@@ -107,9 +106,9 @@ class SmtpSender:
 
     def _connect(self, deadline: Deadline) -> _Connection:
         settings = self._settings
-        connection = _Connection(self._own_name, deadline, self._tls if settings.smtp_security == "tls" else None)
+        connection = _Connection(deadline, self._tls if settings.smtp_security == "tls" else None)
         try:
-            connection.addresses = _resolve(self._host, settings.smtp_port, deadline)
+            connection.addresses = self._resolver.addresses(deadline.remaining())
             connection.open(self._host, settings.smtp_port)
             if settings.smtp_security == "starttls":
                 connection.starttls(context=self._tls)
@@ -191,8 +190,8 @@ class SmtpSender:
 class _Connection(smtplib.SMTP):
     """smtplib's client, with a deadline over all of its reads and writes instead of a timeout for each."""
 
-    def __init__(self, own_name: str, deadline: Deadline, tls: ssl.SSLContext | None) -> None:
-        super().__init__(local_hostname=own_name)
+    def __init__(self, deadline: Deadline, tls: ssl.SSLContext | None) -> None:
+        super().__init__(local_hostname="")  # without one, smtplib would wait for the DNS to name this host
         self.deadline = deadline
         self.addresses: list[Any] = []
         self._implicit_tls = tls
@@ -203,6 +202,7 @@ class _Connection(smtplib.SMTP):
         code, text = self.connect(host, port)
         if code != _READY:
             raise smtplib.SMTPConnectError(code, text)
+        self.local_hostname = own_name(self._connected().getsockname()[0])
         self.ehlo_or_helo_if_needed()
 
     def dialogue(self, commands: list[str]) -> Iterator[Reply]:
@@ -310,25 +310,3 @@ class _DeadlineReader(io.RawIOBase):
 def _dot_stuffed(content: bytes) -> bytes:
     """The content as DATA carries it (RFC 5321, section 4.5.2)."""
     return (b"." if content.startswith(b".") else b"") + content.replace(b"\n.", b"\n..")
-
-
-def _resolve(host: str, port: int, deadline: Deadline) -> list[Any]:
-    """The host's addresses, asked for in a thread that is given up on: a look-up in the DNS knows no deadline."""
-    answers: SimpleQueue[list[Any] | OSError] = SimpleQueue()
-
-    def ask() -> None:
-        try:
-            answers.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-        except OSError as error:
-            answers.put(error)
-        except UnicodeError:  # a label that is empty or too long
-            answers.put(socket.gaierror(socket.EAI_NONAME, "not a host name"))
-
-    threading.Thread(target=ask, name="smtp-resolver", daemon=True).start()
-    try:
-        answer = answers.get(timeout=deadline.remaining())
-    except Empty as error:
-        raise TimeoutError("the time for the hand-over is up") from error
-    if isinstance(answer, OSError):
-        raise answer
-    return answer

@@ -1,0 +1,80 @@
+"""The mail server's addresses, looked up within a deadline, and the name of this host, found without the DNS."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from contextlib import suppress
+from typing import Any
+
+_LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})+")
+
+
+class Resolver:
+    """Looks one host up, once at a time: all who need the addresses while a look-up is under way wait for that one."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self._known: list[Any] | None = None
+        with suppress(OSError, UnicodeError):  # a name, which has to be looked up each time
+            self._known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        self._look_up: _LookUp | None = None
+        self._lock = threading.Lock()
+
+    def addresses(self, seconds: float) -> list[Any]:
+        """The host's addresses as getaddrinfo gives them.
+
+        Raises OSError when it has none, TimeoutError when they are not found in so many seconds.
+        """
+        if self._known is not None:
+            return self._known
+        with self._lock:
+            if self._look_up is None or not self._look_up.is_alive():
+                self._look_up = _LookUp(self._host, self._port)
+                self._look_up.start()
+            look_up = self._look_up
+        look_up.join(seconds)
+        return look_up.result()
+
+
+class _LookUp(threading.Thread):
+    """A look-up in the DNS. It knows no deadline, so it has a thread of its own, which can be left to it."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(name="smtp-resolver", daemon=True)
+        self._host = host
+        self._port = port
+        self._addresses: list[Any] = []
+        self._failure: OSError | None = TimeoutError("the time for the hand-over is up")
+
+    def run(self) -> None:
+        try:
+            self._addresses = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+            self._failure = None
+        except OSError as error:
+            self._failure = error
+        except UnicodeError:  # a label that is empty or too long
+            self._failure = socket.gaierror(socket.EAI_NONAME, "not a host name")
+
+    def result(self) -> list[Any]:
+        """The addresses as far as they are known; raises OSError."""
+        failure = self._failure
+        if failure is not None:
+            # A copy, because an exception that several threads raise collects the frames of all of them.
+            raise type(failure)(*failure.args)
+        return self._addresses
+
+
+def own_name(address: str) -> str:
+    """The name that EHLO gives of this host, without asking the DNS (RFC 5321, section 4.1.1.1).
+
+    The name of the host where that is a domain, else the address of its end of the connection (section 4.1.3).
+    """
+    name = socket.gethostname()
+    if _DOMAIN.fullmatch(name):
+        return name
+    address = address.partition("%")[0]  # the zone means nothing to the server
+    return f"[IPv6:{address}]" if ":" in address else f"[{address}]"

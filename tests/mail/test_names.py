@@ -1,0 +1,234 @@
+"""Whom the mail layer asks for names, and how often: the DNS may hang, and then nothing else does."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.mail import names
+from app.mail.message import Message
+from app.mail.smtp import Deadline, SmtpSender
+from tests.factories import make_settings
+from tests.mail.scripted import ScriptedServer
+
+PATIENCE = 0.1
+"""Seconds that a caller waits who is to give up."""
+
+MAIL_HOST = "mail.example.com"
+
+DOMAINS = ["web.example.com", "web-1.example", "3.example.com", "WEB.EXAMPLE.COM"]
+
+NO_DOMAINS = {
+    "one label": "web",
+    "nothing": "",
+    "a dot at the end": "web.example.com.",
+    "an empty label": "web..example.com",
+    "an underscore": "web_1.example.com",
+    "a hyphen at the start of a label": "-web.example.com",
+    "a hyphen at the end of a label": "web.example-.com",
+    "a letter that is not ASCII": "año.example.com",
+    "a line end": "web.example.com\n",
+    "a second command": "web.example.com\r\nNOOP",
+}
+
+
+class Dns:
+    """Answers once it is told to; an address is no question for it."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Semaphore(0)
+        self.times_asked = 0
+        self.answers = threading.Event()
+        self.failure: OSError | None = None
+        self._look_up = socket.getaddrinfo
+        self._older = set(resolvers())
+
+    @property
+    def threads(self) -> list[threading.Thread]:
+        """Those that look something up, but for what an earlier test may have left."""
+        return [thread for thread in resolvers() if thread not in self._older]
+
+    def getaddrinfo(self, host: str, *wanted: Any, **options: Any) -> list[Any]:
+        numeric = options | {"flags": socket.AI_NUMERICHOST}
+        try:
+            return self._look_up(host, *wanted, **numeric)
+        except socket.gaierror:
+            if options == numeric:
+                raise
+        self.times_asked += 1
+        self.asked.release()
+        assert self.answers.wait(60)
+        if self.failure is not None:
+            raise self.failure
+        return self._look_up("127.0.0.1", *wanted, **options)
+
+    def wait_until_asked(self) -> None:
+        assert self.asked.acquire(timeout=20), "nobody has asked"
+
+
+@pytest.fixture
+def dns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Dns]:
+    dns = Dns()
+    monkeypatch.setattr(socket, "getaddrinfo", dns.getaddrinfo)
+    yield dns
+    dns.answers.set()
+    for thread in dns.threads:
+        thread.join()
+
+
+@pytest.fixture
+def make_sender(tmp_path: Path) -> Iterator[Callable[..., SmtpSender]]:
+    senders: list[SmtpSender] = []
+
+    def make(server: ScriptedServer, **environ: str) -> SmtpSender:
+        senders.append(SmtpSender(make_settings(tmp_path, **server.environ | environ)))
+        return senders[-1]
+
+    yield make
+    for sender in senders:
+        sender.close()
+
+
+def resolvers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "smtp-resolver"]
+
+
+def send(sender: SmtpSender, message: Message, seconds: float = 60) -> None:
+    sender.send(message, Deadline(seconds), before_data_ends=lambda: None)
+
+
+def gives_up(wait: Callable[[], None]) -> bool:
+    with pytest.raises(TimeoutError, match="the time for the hand-over is up"):
+        wait()
+    return True
+
+
+def test_all_who_need_the_addresses_wait_for_one_look_up(
+    make_sender: Callable[..., SmtpSender], message: Message, dns: Dns
+) -> None:
+    with ScriptedServer() as server, ThreadPoolExecutor(52) as pool:
+        sender = make_sender(server, SMTP_HOST=MAIL_HOST, SMTP_TIMEOUT=str(PATIENCE))
+        patient = pool.submit(send, sender, message)
+        dns.wait_until_asked()
+        for _ in range(3):
+            impatient = [pool.submit(gives_up, lambda: send(sender, message, PATIENCE)) for _ in range(50)]
+            impatient.append(pool.submit(gives_up, sender.check))
+            assert all(caller.result() for caller in impatient)
+            assert len(dns.threads) == dns.times_asked == 1
+        dns.answers.set()
+        patient.result()
+
+    assert server.taken == [message.content]
+    assert dns.times_asked == 1
+
+
+def test_a_look_up_that_nobody_waits_for_any_more_is_not_asked_again(
+    make_sender: Callable[..., SmtpSender], message: Message, dns: Dns
+) -> None:
+    with ScriptedServer() as server, ThreadPoolExecutor(1) as pool:
+        sender = make_sender(server, SMTP_HOST=MAIL_HOST)
+        assert gives_up(lambda: send(sender, message, PATIENCE))
+        dns.wait_until_asked()
+        late = pool.submit(send, sender, message)
+        assert gives_up(lambda: send(sender, message, PATIENCE))
+        dns.answers.set()
+        late.result()
+
+    assert server.taken == [message.content]
+    assert dns.times_asked == 1
+
+
+@pytest.mark.parametrize("failure", [None, socket.gaierror(socket.EAI_AGAIN, "try again"), OSError(24, "too many")])
+def test_when_a_look_up_has_ended_the_next_asks_anew(dns: Dns, failure: OSError | None) -> None:
+    resolver = names.Resolver(MAIL_HOST, 25)
+    dns.answers.set()
+    dns.failure = failure
+    if failure is None:
+        resolver.addresses(60)
+    else:
+        with pytest.raises(type(failure), match=failure.strerror):
+            resolver.addresses(60)
+    dns.failure = None
+
+    ((*_, address),) = resolver.addresses(60)
+
+    assert address == ("127.0.0.1", 25)
+    assert dns.times_asked == 2
+
+
+def test_a_look_up_that_cannot_be_begun_does_not_count(dns: Dns, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    resolver = names.Resolver(MAIL_HOST, 25)
+    dns.answers.set()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError):
+            resolver.addresses(60)
+
+    assert resolver.addresses(60)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_an_address_needs_no_thread(dns: Dns, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setattr(names, "_LookUp", None)
+
+    ((*_, found),) = names.Resolver(address, 25).addresses(60)
+
+    assert found[:2] == (address, 25)
+    assert dns.times_asked == 0
+
+
+def test_the_dns_is_not_asked_for_the_name_of_this_host(
+    make_sender: Callable[..., SmtpSender], message: Message, dns: Dns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("getfqdn", "gethostbyname", "gethostbyname_ex", "gethostbyaddr"):
+        monkeypatch.setattr(socket, name, lambda *_, name=name: pytest.fail(f"{name} was called"))
+    with ScriptedServer() as server:
+        send(make_sender(server), message)
+
+    assert server.taken == [message.content]
+    assert dns.times_asked == 0
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_ehlo_says_the_name_of_this_host(
+    make_sender: Callable[..., SmtpSender], message: Message, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: name)
+    with ScriptedServer() as server:
+        send(make_sender(server), message)
+
+    assert server.connections[0].commands[0].split() == ["ehlo", name]
+
+
+@pytest.mark.parametrize("name", NO_DOMAINS.values(), ids=NO_DOMAINS)
+def test_ehlo_says_the_address_of_a_host_whose_name_is_no_domain(
+    make_sender: Callable[..., SmtpSender], message: Message, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: name)
+    with ScriptedServer() as server:
+        send(make_sender(server), message)
+
+    assert server.connections[0].commands[0].split() == ["ehlo", "[127.0.0.1]"]
+
+
+@pytest.mark.parametrize(
+    ("address", "literal"),
+    {
+        "192.0.2.5": "[192.0.2.5]",
+        "2001:db8::5": "[IPv6:2001:db8::5]",
+        "fe80::5%eth0": "[IPv6:fe80::5]",
+    }.items(),
+)
+def test_the_address_of_this_host_is_a_literal(monkeypatch: pytest.MonkeyPatch, address: str, literal: str) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "web")
+
+    assert names.own_name(address) == literal
