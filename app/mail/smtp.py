@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import binascii
-import io
 import logging
-import select
 import smtplib
 import socket
 import ssl
@@ -28,6 +26,9 @@ CHECK_SECONDS = 10.0
 _READY, _OK, _WILL_FORWARD, _GO_AHEAD, _CLOSING = 220, 250, 251, 354, 421
 _REFUSALS = range(400, 600)
 _CHUNK = 16_384
+_REPLY_OCTETS = 65_536
+"""RFC 5321 allows servers 512 in a line (section 4.5.3.1.5), and says nothing of the number of lines."""
+_REPLY_LINES = 100
 _TIMEOUT_TOLERANCE = 0.005
 """Seconds that a wait for the server may last beyond the deadline."""
 
@@ -60,8 +61,7 @@ class Deadline:
 class SmtpSender:
     """Hands messages over by SMTP (RFC 5321), in clear, with STARTTLS (RFC 3207) or inside TLS.
 
-    A connection is kept for the next message. Whether the server has closed it meanwhile shows without a round trip,
-    for nothing but that makes an idle socket readable.
+    A connection is kept for the next message. Whether the server has closed it meanwhile shows without a round trip.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -77,8 +77,9 @@ class SmtpSender:
     def send(self, message: Message, deadline: Deadline, *, before_data_ends: Callable[[], None]) -> str:
         """Return the server's answer once it has taken the message for at least one recipient.
 
-        ``before_data_ends`` is called at the last moment at which the server cannot have taken it. Raises InDoubtError
-        when it may have taken it, another OSError (of which smtplib.SMTPException is one) when it has not.
+        ``before_data_ends`` is called at the last moment at which the server cannot have taken it, once for each
+        connection that is tried. Raises InDoubtError when it may have taken it, another OSError (of which
+        smtplib.SMTPException is one) when it has not.
         """
         kept = self._take_idle(deadline)
         if kept is not None:
@@ -127,6 +128,7 @@ class SmtpSender:
         try:
             self._send_envelope(connection, message)
             before_data_ends()
+            connection.expect_silence()
             try:
                 connection.send(_dot_stuffed(message.content) + b".\r\n")
                 code, text = connection.getreply()
@@ -167,13 +169,10 @@ class SmtpSender:
                 if not self._idle:
                     return None
                 kept_at, connection = self._idle.pop()
-            if connection.is_readable():
-                connection.close()
-            elif time.monotonic() - kept_at >= IDLE_SECONDS:
-                connection.leave()
-            else:
+            if time.monotonic() - kept_at < IDLE_SECONDS:
                 connection.deadline = deadline
                 return connection
+            connection.leave()
 
     def _keep(self, connection: _Connection) -> None:
         """Put the connection on top of the idle ones, and let go of those that nobody has needed."""
@@ -195,6 +194,7 @@ class _Connection(smtplib.SMTP):
         self.deadline = deadline
         self.addresses: list[Any] = []
         self._implicit_tls = tls
+        self._unread = bytearray()
 
     def open(self, host: str, port: int) -> None:
         """Connect and greet; raises OSError when the server does not want to talk."""
@@ -212,6 +212,7 @@ class _Connection(smtplib.SMTP):
         """
         pipelining = self.has_extn("pipelining")
         if pipelining:
+            self.expect_silence()
             self.send("".join(f"{command}\r\n" for command in commands))
         for command in commands:
             code, text = self.getreply() if pipelining else self.docmd(command)
@@ -219,11 +220,23 @@ class _Connection(smtplib.SMTP):
                 raise smtplib.SMTPServerDisconnected("the server closes the connection")
             yield code, text
 
-    def is_readable(self) -> bool:
-        """Whether an idle connection has something to say: a 421, its end or a reset."""
-        poll = select.poll()
-        poll.register(self._connected(), select.POLLIN)
-        return bool(poll.poll(0))
+    def expect_silence(self) -> None:
+        """Make sure, before something is said, that whatever comes from now on is the answer to it.
+
+        Raises SMTPServerDisconnected, and closes the connection, when the server has ended it (after a 421 or without)
+        or has said more than it was asked. The session tickets of TLS are no words of the server.
+        """
+        connected = self._connected()
+        connected.settimeout(0)
+        try:
+            if not self._unread:
+                connected.recv(1)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return
+        except OSError:
+            logger.debug("the mail server has reset the connection")
+        self.close()
+        raise smtplib.SMTPServerDisconnected("the server has ended the connection, or said more than it was asked")
 
     def leave(self) -> None:
         """Say goodbye without waiting for the answer."""
@@ -245,17 +258,50 @@ class _Connection(smtplib.SMTP):
                 raise smtplib.SMTPServerDisconnected("the time for the hand-over is up") from error
             super().send(data[start : start + _CHUNK])
 
-    def getreply(self) -> Reply:
-        """Read a reply through the deadline."""
-        if self.file is None:
-            self.file = io.BufferedReader(_DeadlineReader(self))
-        return super().getreply()
+    def putcmd(self, cmd: str, args: str = "") -> None:
+        """Send a command to a server that has nothing more to say."""
+        self.expect_silence()
+        super().putcmd(cmd, args)
 
-    def receive_into(self, buffer: Any) -> int:
-        """Read what has come."""
-        size = self._limited().recv_into(buffer)
-        self._limited()  # for a TLS handshake that follows
-        return size
+    def getreply(self) -> Reply:
+        """Read a reply within the deadline; its code is -1 when it has none.
+
+        Raises SMTPServerDisconnected, and closes the connection, when no whole reply of at most 64 KiB and 100 lines
+        comes.
+        """
+        try:
+            return self._read_reply()
+        except OSError as error:
+            self.close()
+            raise smtplib.SMTPServerDisconnected("no whole reply came") from error
+
+    def _read_reply(self) -> Reply:
+        texts: list[bytes] = []
+        left = _REPLY_OCTETS
+        while len(texts) < _REPLY_LINES:
+            line = self._read_line(left)
+            left -= len(line)
+            texts.append(line[4:].strip())
+            code = int(line[:3]) if line[:3].isdigit() else -1
+            if code < 0 or line[3:4] != b"-":
+                return code, b"\n".join(texts)
+        raise OSError("the reply has too many lines")
+
+    def _read_line(self, most: int) -> bytes:
+        """The next line with its end; raises OSError when that is not among so many octets."""
+        searched = 0
+        while not (size := self._unread.find(b"\n", searched, most) + 1):
+            searched = len(self._unread)
+            if searched >= most:
+                raise OSError("the reply is too long")
+            received = self._limited().recv(_CHUNK)
+            if not received:
+                raise OSError("the server has ended the connection")
+            self._unread += received
+            self._limited()  # for a TLS handshake that follows
+        line = bytes(self._unread[:size])
+        del self._unread[:size]
+        return line
 
     def _limited(self) -> socket.socket:
         """The socket, whose timeout is the time left. Each change of it is a system call, so small ones are left out.
@@ -292,19 +338,6 @@ class _Connection(smtplib.SMTP):
             else:
                 return connected
         raise failure
-
-
-class _DeadlineReader(io.RawIOBase):
-    """What a connection's replies are read from, in place of the socket's own file."""
-
-    def __init__(self, connection: _Connection) -> None:
-        self._connection = connection
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._connection.receive_into(buffer)
 
 
 def _dot_stuffed(content: bytes) -> bytes:

@@ -13,6 +13,7 @@ from socket import (
     SHUT_RD,
     SHUT_WR,
     SO_LINGER,
+    SO_SNDBUF,
     SOL_SOCKET,
     TCP_NODELAY,
     create_connection,
@@ -30,6 +31,9 @@ SECONDS_PER_BYTE = 0.1
 LONG_REPLY = b"250 " + b"x" * 400 + b"\r\n"
 """It takes 40 seconds at that pace, which no test's deadline allows."""
 
+FLOOD = 8 * 1024 * 1024
+"""Octets of a reply without end after which the server gives up: the client reads on for ever."""
+
 
 class Act(Enum):
     """What a server can do in place of a reply."""
@@ -39,6 +43,12 @@ class Act(Enum):
     DROP = "ends the connection with a FIN"
     RESET = "ends the connection with an RST"
     DRIBBLE = "sends a long reply, or its part of the TLS handshake, byte by byte"
+    FLOOD_WITH_LINES = "sends lines of a reply without end"
+    FLOOD_WITH_A_LINE = "sends a line without end"
+    SPEAK_AGAIN = "answers as usual, hangs until it is released, and answers once more"
+
+
+_FLOODS = {Act.FLOOD_WITH_LINES: b"250-x\r\n" * 2048, Act.FLOOD_WITH_A_LINE: b"x" * 16_384}
 
 
 Script = Mapping[str, str | Act]
@@ -142,6 +152,8 @@ class Connection:
         """What each read brought."""
         self.round_trips = 0
         """How often the client began to speak after the server had spoken."""
+        self.flooded = 0
+        """How many octets of a reply without end the client has let the server send."""
         self._server = server
         self._socket = accepted
         self._socket.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
@@ -240,8 +252,15 @@ class Connection:
             self._server.hung.release()
             self._server.released.wait()
             act = usual if act is Act.HOLD else Act.DROP
+        if act is Act.SPEAK_AGAIN:
+            self._say(usual)
+            self._server.hung.release()
+            self._server.released.wait()
+            act = "250 2.0.0 stale"
         if act is Act.DRIBBLE:
             self._dribble(LONG_REPLY)
+        if act in _FLOODS:
+            self._flood(_FLOODS[act])
         if isinstance(act, Act):
             self._reset = act is Act.RESET
             raise _Gone
@@ -257,6 +276,12 @@ class Connection:
         for byte in data:
             self._socket.sendall(bytes([byte]))
             self._pause(SECONDS_PER_BYTE)
+
+    def _flood(self, data: bytes) -> None:
+        self._socket.setsockopt(SOL_SOCKET, SO_SNDBUF, len(data))
+        while self.flooded < FLOOD:
+            self._socket.sendall(data)
+            self.flooded += len(data)
 
     def _pause(self, seconds: float) -> None:
         if self._server.released.wait(seconds):

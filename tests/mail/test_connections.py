@@ -57,7 +57,7 @@ AFTER_THE_DATA_ENDED = {
     "silent": {"message": Act.HANG},
     "nonsense": {"message": "nonsense"},
     "an answer to another question": {"message": "354 go ahead"},
-    "a line too long": {"message": "250 " + "x" * 10_000},
+    "a line too long": {"message": "250 " + "x" * 70_000},
 }
 
 STAGES = ["connect", "EHLO", "STARTTLS", "handshake", "second EHLO", "AUTH", "MAIL", "RCPT", "DATA", "message"]
