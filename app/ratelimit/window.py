@@ -114,6 +114,27 @@ class SlidingWindow:
             oldest = hits[expired] if count else now
         return self._policy, count < self._quota, self._quota - count, oldest - opened
 
+    def learn(self, client: bytes, decision: Decision) -> None:
+        """Take over what all processes together decided on the hit that was just counted here.
+
+        A refused one counts no more. When nothing remains, the requests that other processes counted are added here,
+        all as old as the oldest one, so that the client is refused here too until that one leaves the window.
+        """
+        _, allowed, remaining, reset_after = decision
+        if remaining:
+            return
+        with self._lock:
+            kept = self._clients.get(client)
+            if kept is None:
+                return  # forgotten for a newer client
+            hits = kept if isinstance(kept, array) else array("q", [kept])
+            oldest = hits[-1] + reset_after - self._window
+            if not allowed:
+                hits.pop()
+            others = array("q", [oldest]) * (self._quota - len(hits))
+            hits = array("q", sorted(others + hits))
+            self._clients[client] = hits if len(hits) > 1 else hits[0]
+
     def _make_room(self, now: int) -> None:
         if len(self._clients) >= self._max_clients:
             self._clients.popitem(last=False)

@@ -144,6 +144,68 @@ class TestOneClient:
         assert decision == (policy, True, policy.quota - 1, policy.window_seconds * SECOND)
 
 
+class TestWhatAllProcessesDecided:
+    """On a hit that was counted here: ``learn``."""
+
+    def test_a_refused_hit_counts_no_more_and_the_client_is_refused_until_it_may_pass(self, clock: Clock) -> None:
+        window = SlidingWindow(API)
+        for _ in range(10):
+            clock.now += SECOND
+            window.hit(address(1))
+        window.learn(address(1), (API, False, 0, 20 * SECOND))
+
+        clock.now += 20 * SECOND - 1
+        early = hit(window, address(1))
+        clock.now += 1
+        in_time = hit(window, address(1))
+
+        assert (early.allowed, early.reset_after) == (False, 1)
+        assert (in_time.allowed, in_time.remaining) == (True, 50), "nine and this one"
+
+    def test_the_last_of_the_quota_counts_and_the_next_is_refused_here_too(self, clock: Clock) -> None:
+        window = SlidingWindow(API)
+        window.hit(address(1))
+        window.learn(address(1), (API, True, 0, 20 * SECOND))
+
+        refused = hit(window, address(1))
+        clock.now += 20 * SECOND
+        in_time = hit(window, address(1))
+
+        assert (refused.allowed, refused.reset_after) == (False, 20 * SECOND)
+        assert in_time.remaining == 58, "the hit before and this one"
+
+    def test_a_quota_of_one_is_no_exception(self, clock: Clock) -> None:
+        window = SlidingWindow(CONTACT)
+        window.hit(address(1))
+        window.learn(address(1), (CONTACT, False, 0, 20 * SECOND))
+
+        refused = hit(window, address(1))
+        clock.now += 20 * SECOND
+
+        assert (refused.allowed, refused.reset_after) == (False, 20 * SECOND)
+        assert hit(window, address(1)).allowed
+
+    def test_what_others_counted_is_of_no_interest_while_something_remains(self, clock: Clock) -> None:
+        window = SlidingWindow(API)
+        window.hit(address(1))
+        clock.now += SECOND
+
+        window.learn(address(1), (API, True, 1, 20 * SECOND))
+
+        assert peek(window, address(1)).remaining == 59
+
+    @pytest.mark.usefixtures("clock")
+    def test_a_client_that_gave_way_meanwhile_stays_forgotten(self) -> None:
+        window = SlidingWindow(API, max_clients=1)
+        window.hit(address(1))
+        window.hit(address(2))
+
+        window.learn(address(1), (API, False, 0, SECOND))
+
+        assert len(window) == 1
+        assert peek(window, address(1)).remaining == 60
+
+
 class ContestedKey(bytes):
     """A key that lets another thread run whenever it is looked up."""
 
