@@ -7,9 +7,11 @@ by each process's clock, keeps seconds as decimal fractions, and needs a second 
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -17,13 +19,20 @@ from typing import Any, Protocol, cast
 
 from limits.storage import RedisStorage
 from redis import Redis
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import TimeoutError as LateAnswerError
 
 from app.ratelimit.window import Decision, Limiter, Policy, SlidingWindow
 from app.settings import SettingsError
 
 TIMEOUT = 0.045
 """Seconds that a request waits for an answer. A decision needs two answers at most, so it stays below 100 ms."""
+
+TIME_OUTS_IN_A_ROW = 3
+"""So many questions of the thread, asked one after the other, remain without an answer when the server is gone.
+
+Requests that time out at the same moment say no more than one does, so theirs are not counted.
+"""
 
 CONNECT_TIMEOUT = 1.0
 """Seconds for one attempt to connect, which no request waits for."""
@@ -38,6 +47,9 @@ _NANOSECONDS = 1_000
 
 _PROBE = Policy(quota=1_000_000, window_seconds=1)
 """A probe is a request like any other, so that it finds a server that reads but cannot write. None is refused."""
+
+_ERROR_CODE = re.compile("(?:^|: -?)([A-Z]{3,20}) ")
+"""The server's word for an error: the first of its answer, or inside it when Redis 6 or older quotes a script's."""
 
 _SCRIPT = """
 local key, quota, window, counting = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == 'hit'
@@ -78,6 +90,8 @@ return {allowed and 1 or 0, quota - count, (oldest or now) + window - now}
 A whole number of microseconds since 1970 is exact as a Lua number. The key expires when the newest of them leaves.
 """
 
+_UNANSWERED = "the storage of the rate limits left one request without an answer, this process decided it"
+
 logger = logging.getLogger(__name__)
 
 
@@ -97,15 +111,50 @@ class _Connection(Protocol):
         """Close it."""
 
 
-_Connections = SimpleQueue[_Connection]
+class _Pool:
+    """The connections from when the server is found until it is lost; at first each waits for the thread to make it."""
+
+    def __init__(self, connections: Iterable[_Connection]) -> None:
+        self.idle: SimpleQueue[_Connection] = SimpleQueue()
+        self.broken = deque(connections)
+        self.answers = 0
+        """Grows while the server answers requests."""
+        self.refusals: dict[str, bool] = {}
+        """The errors that it answered to requests, by name, and whether each is in the log."""
+
+    def give_up(self, connection: _Connection, error: Exception) -> None:
+        """Let the thread replace a connection: an answer that comes late would be taken for that to the next question.
+
+        When one is closed, the idle ones probably are too, and a request should wait for a new one instead.
+        """
+        self.broken.append(connection)
+        if not isinstance(error, LateAnswerError):
+            with suppress(Empty):
+                while True:
+                    self.broken.append(self.idle.get_nowait())
+
+    def close(self) -> None:
+        """Close what no request uses."""
+        with suppress(Empty):
+            while True:
+                self.idle.get_nowait().disconnect()
+        while self.broken:
+            self.broken.popleft().disconnect()
 
 
 class SharedStorage:
     """The connections to the server, made and watched by a thread of their own, so that no request waits for that.
 
-    A request that gets no answer in TIMEOUT takes the server out of use for all: from then on each decision is made by
-    this process alone, without waiting for anything, until the thread has connected anew. As many connections as
-    threads are kept open, so that none waits for another.
+    A request that gets no answer in TIMEOUT is decided by its process, and so is one that the server answers with an
+    error or whose connection it closes: that is the business of one request. The thread then looks at the server at
+    once, as it does every PROBE_INTERVAL: it replaces broken connections and asks as a request does. The server is out
+    of use for all when that look meets an error, cannot connect, or times out TIME_OUTS_IN_A_ROW while no request is
+    answered either. From then on each decision is made by this process alone, without waiting for anything, until the
+    thread has connected anew. An error that requests meet and the look does not concerns single keys, such as one of
+    the wrong type.
+
+    The log says each loss and each return once, and each error of single keys once between a return and the next loss.
+    As many connections as threads are kept open, so that none waits for another.
     """
 
     name = "redis"
@@ -130,7 +179,7 @@ class SharedStorage:
                 ["RATE_LIMIT_STORAGE=(hidden): expected an address that the redis library understands"]
             ) from error
         self._script_id: str = client.register_script(_SCRIPT).sha
-        self._connections: _Connections | None = None
+        self._pool: _Pool | None = None
         self._out_of_reach = False
         self._thread: threading.Thread | None = None
         # Held until a change is in the log: the lines then stand in the order of the changes, and whoever asks for the
@@ -144,7 +193,7 @@ class SharedStorage:
     def in_reach(self) -> bool:
         """Whether decisions are made on the server."""
         with self._lock:
-            return self._connections is not None
+            return self._pool is not None
 
     def limiter(self, policy: Policy) -> Limiter:
         """A limiter whose windows are kept on the server, one per policy."""
@@ -164,23 +213,37 @@ class SharedStorage:
         self._wake.set()
         if self._thread is not None:
             self._thread.join(CONNECT_TIMEOUT)
-        if self._connections is not None:
-            _close(self._connections)
+        if self._pool is not None:
+            self._pool.close()
 
     def decide(self, policy: Policy, client: bytes, operation: str) -> Decision | None:
-        """The server's decision, or None when it is out of reach; never raises."""
+        """The server's decision, or None when it makes none; never raises."""
         if self._thread is None:
             self.start(wait=TIMEOUT)  # the server that runs the app has not asked for it
-        connections = self._connections
-        if connections is None:
+        pool = self._pool
+        if pool is None:
             return None
         try:
-            connection = connections.get(timeout=TIMEOUT)
-            decision = self._ask(connection, policy, client, operation)
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong with the server, the visitor gets an answer
-            self._lose(connections, error)
+            connection = pool.idle.get(timeout=TIMEOUT)
+        except Empty:
+            logger.debug(_UNANSWERED)
             return None
-        connections.put(connection)
+        try:
+            decision = self._ask(connection, policy, client, operation)
+        except ResponseError as error:
+            pool.idle.put(connection)
+            name = _name(error)
+            if name not in pool.refusals:
+                pool.refusals[name] = False
+                self._wake.set()
+            return None
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong with the server, the visitor gets an answer
+            logger.debug(_UNANSWERED)
+            pool.give_up(connection, error)
+            self._wake.set()
+            return None
+        pool.answers += 1
+        pool.idle.put(connection)
         return decision
 
     def _ask(self, connection: _Connection, policy: Policy, client: bytes, operation: str) -> Decision:
@@ -198,65 +261,94 @@ class SharedStorage:
 
     def _run(self) -> None:
         while not self._stopped:
-            if self._connections is None:
-                self._connect()
-                self._first_result.set()
+            pool = self._pool or _Pool([self._make_connection() for _ in range(self._size)])
+            try:
+                self._look(pool)
+            except Exception as error:  # noqa: BLE001 - whatever goes wrong is the result, and the thread must live on
+                self._lose(pool, error)
             else:
-                self.decide(_PROBE, b"", "hit")
+                self._keep(pool)
+            self._first_result.set()
             self._wake.wait(PROBE_INTERVAL)
             self._wake.clear()
 
-    def _connect(self) -> None:
-        connections: _Connections = SimpleQueue()
+    def _look(self, pool: _Pool) -> None:
+        """Replace each broken connection and ask on it, or ask on an idle one. Raises what shows the server gone."""
+        time_outs = answers = 0
         fastest = TIMEOUT
-        try:
-            for _ in range(self._size):
-                connection = self._make_connection()
-                connections.put(connection)
-                connection.connect()
+        asked = False
+        while pool.broken or not asked:
+            anew = bool(pool.broken)
+            try:
+                connection = pool.broken.popleft() if anew else pool.idle.get_nowait()
+            except Empty:
+                return  # requests use all of them and find out by themselves
+            try:
+                if anew:
+                    connection.disconnect()
+                    connection.connect()
                 begun = time.perf_counter()
                 self._ask(connection, _PROBE, b"", "hit")
                 fastest = min(fastest, time.perf_counter() - begun)
-            if fastest > TIMEOUT / 2:
-                raise TimeoutError  # a server that is barely fast enough would come and go all the time
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong is the result, and the thread must live on
-            self._lose(connections, error)
-            return
+            except Exception as error:
+                pool.give_up(connection, error)
+                if isinstance(error, LateAnswerError):
+                    time_outs = time_outs + 1 if answers == pool.answers else 1
+                    answers = pool.answers
+                    if time_outs == TIME_OUTS_IN_A_ROW:
+                        raise
+                elif anew or isinstance(error, ResponseError):
+                    raise
+            else:
+                time_outs = 0
+                asked = True
+                pool.idle.put(connection)
+        if pool is not self._pool and fastest > TIMEOUT / 2:
+            raise TimeoutError  # a server that is barely fast enough would come and go all the time
+
+    def _keep(self, pool: _Pool) -> None:
+        """Leave or put the connections in use, and say what is news."""
         with self._lock:
-            self._connections = connections
+            self._pool = pool
             if self._out_of_reach:
                 self._out_of_reach = False
                 logger.info("the storage of the rate limits is back in reach")
+        for name in list(pool.refusals):
+            if not pool.refusals[name]:
+                pool.refusals[name] = True
+                logger.warning(
+                    "the storage of the rate limits cannot count some clients, this process limits them by itself: %s",
+                    name,
+                )
 
-    def _lose(self, connections: _Connections, error: Exception) -> None:
+    def _lose(self, pool: _Pool, error: Exception) -> None:
         """Take the connections out of use, and say so when it is news."""
-        _close(connections)
         with self._lock:
-            if self._connections not in (connections, None):
-                return  # a request that began before the thread connected anew
-            if self._connections is not None:
-                self._connections = None
-                self._wake.set()
+            self._pool = None
             if not self._out_of_reach:
                 self._out_of_reach = True
                 logger.warning(
-                    "the storage of the rate limits is out of reach, this process limits by itself: %s",
-                    type(error).__name__,
+                    "the storage of the rate limits is out of reach, this process limits by itself: %s", _name(error)
                 )
+        pool.close()
 
 
-def _close(connections: _Connections) -> None:
-    with suppress(Empty):
-        while True:
-            connections.get_nowait().disconnect()
+def _name(error: Exception) -> str:
+    """What the log calls an error: by the server's word for it, which holds no key and no address, else by class."""
+    code: str | None = getattr(error, "status_code", None)  # from redis-py 7 on
+    if code in {None, "ERR"}:
+        match = _ERROR_CODE.search(str(error)) if isinstance(error, ResponseError) else None
+        code = match and match[1]
+    return code or type(error).__name__
 
 
 class SharedWindow:
     """A limiter that is as exact as the one in the process, over all processes that share the server.
 
-    While the server is out of reach, each process counts in a window of its own, in which no client has done anything
-    yet: at the moment of the switch a client has its whole quota again, once per process. What it did meanwhile is
-    unknown to the server, which takes up its own windows again.
+    A request passes when both this process's own window and the windows on the server admit it. The own window counts
+    all the time, so no process ever admits more than the quota, and a server that is lost, found or restarted gives no
+    client back what it has used in this process. While the server makes no decision, the own window decides alone; what
+    it admits then may be unknown to the server and to the other processes.
     """
 
     def __init__(self, storage: SharedStorage, policy: Policy) -> None:
@@ -266,8 +358,22 @@ class SharedWindow:
 
     def hit(self, client: bytes) -> Decision:
         """Count a request, unless the quota refuses it."""
-        return self._storage.decide(self._policy, client, "hit") or self._own.hit(client)
+        # Counted here before the server does: then it leaves this window first, and what the server would admit is
+        # not refused here. The requests whose answers are awaited are counted, too.
+        own = self._own.hit(client)
+        _, allowed, _, _ = own
+        if not allowed:
+            return own
+        shared = self._storage.decide(self._policy, client, "hit")
+        if shared is None:
+            return own
+        self._own.learn(client, shared)
+        return shared
 
     def peek(self, client: bytes) -> Decision:
         """The same answer without counting anything; ``allowed`` says whether a request would pass."""
-        return self._storage.decide(self._policy, client, "peek") or self._own.peek(client)
+        own = self._own.peek(client)
+        _, allowed, _, _ = own
+        if not allowed:
+            return own
+        return self._storage.decide(self._policy, client, "peek") or own

@@ -104,24 +104,58 @@ class RedisServer:
         self.admin.eval(_AGE_ALL, 0, microseconds)
 
 
-@contextmanager
-def slowed_down(server: RedisServer, seconds: float) -> Iterator[str]:
-    """The address of a way to the server on which every answer takes so long."""
+class Way:
+    """A way to the server on which answers can be late or replaced by others."""
 
-    class Way(socketserver.BaseRequestHandler):
+    def __init__(self, port: int) -> None:
+        self.url = f"redis://127.0.0.1:{port}"
+        self._held: list[bytes] = []
+        self._replaced: dict[bytes, bytes] = {}
+
+    def hold(self, about: bytes, times: int = 1) -> None:
+        """Keep the answers to the next questions with these bytes until the asker has hung up."""
+        self._held += [about] * times
+
+    def replace(self, about: bytes, answer: bytes) -> None:
+        """Answer questions with these bytes so, from now on."""
+        self._replaced[about] = answer
+
+    @property
+    def all_held(self) -> bool:
+        """Whether nothing is left to hold."""
+        return not self._held
+
+    def _answer(self, question: bytes, answer: bytes) -> bytes | None:
+        """What the asker gets; nothing when the answer is held."""
+        for about in self._held:
+            if about in question:
+                self._held.remove(about)
+                return None
+        return next((other for about, other in self._replaced.items() if about in question), answer)
+
+
+@contextmanager
+def way_to(server: RedisServer, delay: float = 0) -> Iterator[Way]:
+    """A way to the server on which every answer takes so many seconds."""
+
+    class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             with socket.create_connection(("127.0.0.1", server.port)) as onward, suppress(OSError):
                 while question := self.request.recv(65536):
                     onward.sendall(question)
-                    answer = onward.recv(65536)
-                    time.sleep(seconds)
+                    answer = way._answer(question, onward.recv(65536))
+                    time.sleep(delay)
+                    if answer is None:
+                        self.request.recv(1)  # comes back when the asker hangs up
+                        return
                     self.request.sendall(answer)
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Way) as ways:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as ways:
         ways.daemon_threads = True
+        way = Way(ways.server_address[1])
         threading.Thread(target=ways.serve_forever, daemon=True).start()
         try:
-            yield f"redis://127.0.0.1:{ways.server_address[1]}"
+            yield way
         finally:
             ways.shutdown()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
 import time
 from collections import Counter
@@ -16,7 +17,7 @@ from typing import Any, Self
 import pytest
 
 from tests.client import validate_response
-from tests.redis.server import RedisServer
+from tests.redis.server import RedisServer, way_to
 from tests.server.gunicorn import Server, serving
 
 GENEROUS = 10.0
@@ -27,6 +28,10 @@ CLIENTS = (f"192.0.{third}.{fourth}" for third in range(3, 256) for fourth in ra
 
 LOST = "the storage of the rate limits is out of reach, this process limits by itself"
 BACK = "the storage of the rate limits is back in reach"
+UNANSWERED = "the storage of the rate limits left one request without an answer, this process decided it"
+
+
+FALLBACK = {"storage": "redis", "status": "fallback"}
 
 
 @contextmanager
@@ -36,7 +41,8 @@ def services(directory: Path, count: int, **environ: str) -> Iterator[list[Serve
         running = []
         for number in range(count):
             (directory / str(number)).mkdir()
-            running.append(stack.enter_context(serving(directory / str(number), TRUSTED_PROXIES="1", **environ)))
+            environ |= {"TRUSTED_PROXIES": "1", "LOG_LEVEL": "debug"}
+            running.append(stack.enter_context(serving(directory / str(number), **environ)))
         yield running
 
 
@@ -61,17 +67,22 @@ def all_in_reach(servers: list[Server]) -> bool:
     return all(rate_limit(server, next(CLIENTS))["status"] == "ok" for server in servers for _ in range(20))
 
 
+def own_decisions(servers: list[Server]) -> int:
+    """How often the processes have said so far that they decide one or all requests by themselves."""
+    return sum(server.log.count(said) for server in servers for said in (LOST, UNANSWERED))
+
+
 def hammer_in_reach(servers: list[Server], method: str, path: str) -> Counter[int]:
-    """The same in a round during which no process was on its own.
+    """The same in a round during which no process decided anything on its own.
 
     A busy machine may keep the shared server from answering in time. Then the processes rightly limit by themselves,
     and the round says nothing.
     """
     for _ in range(20):
-        lost = [server.log.count(LOST) for server in servers]
         wait_until(lambda: all_in_reach(servers))
+        decided = own_decisions(servers)
         statuses = hammer(servers, next(CLIENTS), 160 // len(servers), method, path)
-        if lost == [server.log.count(LOST) for server in servers]:
+        if decided == own_decisions(servers):
             return statuses
     pytest.fail("the server was never in reach for a whole round")
 
@@ -105,6 +116,30 @@ def test_one_client_has_one_limit_over_all_processes(
 
     assert api == {200: 60, 429: 100}
     assert contact == {400: 1, 429: 159}
+
+
+@SETUPS
+def test_one_late_answer_gives_nobody_a_second_quota(
+    gunicorns: int, workers: str, server: RedisServer, tmp_path: Path
+) -> None:
+    with (
+        way_to(server) as way,
+        services(tmp_path, gunicorns, RATE_LIMIT_STORAGE=way.url, WORKERS=workers) as running,
+    ):
+        for _ in range(20):
+            wait_until(lambda: all_in_reach(running))
+            client, decided, statuses = next(CLIENTS), own_decisions(running), Counter[int]()
+            way.hold(f":{socket.inet_aton(client).hex()}".encode())
+            for number in range(200):
+                statuses[ask(running[number % gunicorns], client)[0]] += 1
+            if own_decisions(running) <= decided + 1:
+                break
+        log = "".join(service.log for service in running)
+        details = [rate_limit(service, next(CLIENTS)) for service in running]
+
+    assert statuses == {200: 60, 429: 140}
+    assert details == [{"storage": "redis", "status": "ok"}] * gunicorns
+    assert UNANSWERED in log
 
 
 class Load:
@@ -166,7 +201,7 @@ def test_no_visitor_notices_that_the_server_is_gone(
             load.go_on()
             lose(server)
             load.go_on()
-            without = [rate_limit(service, next(CLIENTS)) for service in running]
+            wait_until(lambda: all(rate_limit(service, next(CLIENTS)) == FALLBACK for service in running))
             restore(server)
             wait_until(lambda: all_in_reach(running))
             load.go_on()
@@ -176,7 +211,6 @@ def test_no_visitor_notices_that_the_server_is_gone(
     assert load.failures == []
     assert load.statuses.keys() == {200}
     assert load.longest < GENEROUS
-    assert without == [{"storage": "redis", "status": "fallback"}] * 2
     assert shared == {200: 60, 429: 100}
     for log in logs:
         said = re.findall(f"{LOST}|{BACK}", log)
@@ -194,5 +228,5 @@ def test_a_service_starts_and_limits_without_the_server(tmp_path: Path) -> None:
         log = running[0].log
 
     assert statuses == {200: 60, 429: 20}
-    assert details == {"storage": "redis", "status": "fallback"}
+    assert details == FALLBACK
     assert log.count(LOST) == 1

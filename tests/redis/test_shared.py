@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from redis.exceptions import ResponseError
 
-from app.ratelimit.shared import SharedStorage
-from app.ratelimit.window import SECOND, Policy, SlidingWindow
+from app.ratelimit.shared import TIME_OUTS_IN_A_ROW, SharedStorage, _name
+from app.ratelimit.window import SECOND, Decision, Limiter, Policy, SlidingWindow
 from tests.ratelimit.properties import (
     API,
     CONTACT,
@@ -26,7 +28,7 @@ from tests.ratelimit.properties import (
     peek,
 )
 from tests.redis.conftest import MakeStorage
-from tests.redis.server import RedisServer, slowed_down, tls_options
+from tests.redis.server import RedisServer, Way, tls_options, way_to
 
 POLICIES = pytest.mark.parametrize("policy", [CONTACT, API], ids=["contact", "api"])
 GENEROUS = 5.0
@@ -48,17 +50,68 @@ def lost(error: str) -> tuple[int, str]:
     return logging.WARNING, f"the storage of the rate limits is out of reach, this process limits by itself: {error}"
 
 
+def refused(error: str) -> tuple[int, str]:
+    return (
+        logging.WARNING,
+        f"the storage of the rate limits cannot count some clients, this process limits them by itself: {error}",
+    )
+
+
 BACK = (logging.INFO, "the storage of the rate limits is back in reach")
+
+
+class Alone:
+    """What the server decides, without the windows in the processes."""
+
+    def __init__(self, storage: SharedStorage, policy: Policy) -> None:
+        self._storage = storage
+        self._policy = policy
+
+    def hit(self, client: bytes) -> Decision:
+        return self._decide(client, "hit")
+
+    def peek(self, client: bytes) -> Decision:
+        return self._decide(client, "peek")
+
+    def _decide(self, client: bytes, operation: str) -> Decision:
+        decision = self._storage.decide(self._policy, client, operation)
+        assert decision is not None
+        return decision
+
+
+class InTurn:
+    """The processes of one service, each of which gets the next request; none refuses what the server would admit."""
+
+    def __init__(self, policy: Policy, *storages: SharedStorage) -> None:
+        self._server = Alone(storages[0], policy)
+        self._processes = itertools.cycle([storage.limiter(policy) for storage in storages])
+
+    def hit(self, client: bytes) -> Decision:
+        return self._confirmed(next(self._processes).hit(client), client)
+
+    def peek(self, client: bytes) -> Decision:
+        return self._confirmed(next(self._processes).peek(client), client)
+
+    def _confirmed(self, decision: Decision, client: bytes) -> Decision:
+        """A refusal in the words of the server, which alone knows to the microsecond when the next request passes."""
+        if decision[1]:
+            return decision
+        confirmed = self._server.peek(client)
+        moment_has_come = decision[3] < GENEROUS * SECOND and confirmed[1]
+        return decision if moment_has_come else confirmed
 
 
 class OnServer:
     """Windows on a server whose time passes by itself, and faster when the stamps of all requests are made older."""
 
-    def __init__(self, policy: Policy, server: RedisServer, storage: SharedStorage) -> None:
+    def __init__(self, limiter: Limiter, server: RedisServer) -> None:
         server.admin.flushall()
         self._server = server
         self._passed = 0
-        self.limiter = storage.limiter(policy)
+        self.limiter = limiter
+        self._patch = pytest.MonkeyPatch()
+        monotonic_ns = time.monotonic_ns
+        self._patch.setattr("time.monotonic_ns", lambda: monotonic_ns() + self._passed * 1_000)
 
     def now(self) -> int:
         return (self._server.now() + self._passed) * 1_000
@@ -68,21 +121,24 @@ class OnServer:
         self._passed += nanoseconds // 1_000
 
     def close(self) -> None:
-        pass
+        self._patch.undo()
 
 
-def test_any_sequence_of_requests_is_decided_as_the_model_does(server: RedisServer, make_storage: MakeStorage) -> None:
-    storage = make_storage(server.url)
+@pytest.mark.parametrize("processes", [0, 1, 2], ids=["the server alone", "one process", "two processes"])
+def test_any_sequence_of_requests_is_decided_as_the_model_does(
+    processes: int, server: RedisServer, make_storage: MakeStorage
+) -> None:
+    storages = [make_storage(server.url) for _ in range(max(processes, 1))]
 
     class OnServerAgainstModel(LimiterAgainstModel):
         def make_subject(self, policy: Policy) -> OnServer:
-            return OnServer(policy, server, storage)
+            return OnServer(InTurn(policy, *storages) if processes else Alone(storages[0], policy), server)
 
     case = OnServerAgainstModel.TestCase
     case.settings = settings(max_examples=100, stateful_step_count=40)
     case("runTest").runTest()
 
-    assert storage.in_reach
+    assert all(storage.in_reach for storage in storages)
 
 
 @POLICIES
@@ -149,7 +205,7 @@ class TestClockSetBack:
 
     @pytest.fixture
     def limiter(self, server: RedisServer, make_storage: MakeStorage, begun: float) -> Any:  # noqa: ARG002 - read last
-        limiter = make_storage(server.url).limiter(Policy(quota=2, window_seconds=30))
+        limiter = Alone(make_storage(server.url), Policy(quota=2, window_seconds=30))
         limiter.hit(address(1))
         server.age(10_000_000)
         limiter.hit(address(1))
@@ -283,9 +339,9 @@ FAULTS: dict[str, tuple[Callable[[RedisServer], object], str]] = {
     "hanging": (RedisServer.pause, "TimeoutError"),
     "a replica that takes no writes": (
         lambda server: server.admin.replicaof("127.0.0.1", "1"),
-        "ReadOnlyError",
+        "READONLY",
     ),
-    "out of memory": (lambda server: server.admin.config_set("maxmemory", "1"), "OutOfMemoryError"),
+    "out of memory": (lambda server: server.admin.config_set("maxmemory", "1"), "OOM"),
     "without the permission": (
         lambda server: server.admin.execute_command("ACL", "SETUSER", "default", "-rpush"),
         "ResponseError",
@@ -327,18 +383,17 @@ class TestOutOfReach:
 
         break_it(server)
         own = [hit(limiter, address(2)).allowed for _ in range(100)]
+        wait_until(lambda: not storage.in_reach)
         time.sleep(0.3)  # for many a look at the server that must not take it for repaired
         said = lines(caplog)
-        in_reach = storage.in_reach
         REPAIRS[fault](server)
         wait_until(lambda: storage.in_reach)
 
         assert shared
         assert own == [True] + [False] * 99
         assert said == [lost(error)]
-        assert not in_reach
         assert lines(caplog) == [*said, BACK]
-        assert not hit(limiter, address(1)).allowed or fault == "killed"
+        assert not hit(limiter, address(1)).allowed
         assert hit(limiter, address(3)).allowed
         assert server.admin.keys("*:00000003")
 
@@ -353,10 +408,11 @@ class TestOutOfReach:
 
         server.pause()
         own = hit(limiter, address(1))
+        wait_until(lambda: not storage.in_reach)
         server.resume()
         wait_until(lambda: storage.in_reach)
 
-        assert own.remaining == 59
+        assert own.remaining == 19
         # What timed out may have reached the server, and then counts there too: never early, at worst late.
         assert peek(limiter, address(1)).remaining in {19, 20}
 
@@ -385,21 +441,29 @@ class TestOutOfReach:
 
         assert lines(caplog) == [lost("ConnectionError")]
 
-    def test_one_that_closes_a_connection_is_back_before_the_next_look(
-        self, server: RedisServer, make_storage: MakeStorage, monkeypatch: pytest.MonkeyPatch
+    def test_one_that_closes_connections_gets_new_ones_at_once_and_is_not_lost(
+        self,
+        server: RedisServer,
+        make_storage: MakeStorage,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr("app.ratelimit.shared.PROBE_INTERVAL", 3600)
-        storage = make_storage(server.url)
+        storage = make_storage(server.url, connections=4)
         limiter = storage.limiter(API)
+        connected = len(server.admin.client_list())
 
         server.admin.client_kill_filter(_type="normal", skipme=True)
-        limiter.hit(address(1))
-        wait_until(lambda: storage.in_reach)
-        decisions = server.admin.info("commandstats")["cmdstat_evalsha"]["calls"]
+        first = hit(limiter, address(1))
+        wait_until(lambda: len(server.admin.client_list()) == connected)
         time.sleep(0.3)  # in which a thread that looks without a pause would look often
+        decisions = server.admin.info("commandstats")["cmdstat_evalsha"]["calls"]
 
-        assert server.admin.info("commandstats")["cmdstat_evalsha"]["calls"] == decisions
-        assert hit(limiter, address(1)).remaining == 59
+        assert decisions == 8, "four when it was found and one on each new connection"
+        assert first.remaining == 59
+        assert [hit(limiter, address(1)).remaining for _ in range(4)] == [59, 58, 57, 56], "by the server again"
+        assert storage.in_reach
+        assert lines(caplog) == []
 
     def test_it_is_looked_for_when_nobody_has_begun_to(self, server: RedisServer) -> None:
         storage = SharedStorage(server.url, connections=1)
@@ -455,8 +519,8 @@ class TestOutOfReach:
     ) -> None:
         monkeypatch.setattr("app.ratelimit.shared.TIMEOUT", 0.5)
 
-        with slowed_down(server, seconds) as url:
-            storage = make_storage(url, connections=1)
+        with way_to(server, seconds) as way:
+            storage = make_storage(way.url, connections=1)
 
             assert not storage.in_reach
             assert lines(caplog) == [lost("TimeoutError")]
@@ -469,7 +533,7 @@ class TestOutOfReach:
         storage = make_storage(f"redis://:hunter2@127.0.0.1:{server.port}")
 
         assert not storage.in_reach
-        assert lines(caplog) == [lost("AuthenticationError")]
+        assert lines(caplog) == [lost("WRONGPASS")]
 
     def test_who_is_told_of_a_change_can_read_of_it(
         self,
@@ -494,19 +558,39 @@ class TestOutOfReach:
         assert gone == [lost("ConnectionError")]
         assert lines(caplog) == [*gone, BACK]
 
-    def test_an_answer_that_comes_after_the_server_was_lost_and_found_changes_nothing(
-        self, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    @pytest.mark.usefixtures("impatient")
+    def test_a_request_that_ends_after_the_server_was_lost_and_found_changes_nothing(
+        self,
+        server: RedisServer,
+        make_storage: MakeStorage,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        answered = threading.Event()
+        ask = SharedStorage._ask
+
+        def ask_slowly(self: SharedStorage, connection: Any, policy: Policy, client: bytes, operation: str) -> Any:
+            decision = ask(self, connection, policy, client, operation)
+            assert client != address(1) or answered.wait(60)
+            return decision
+
+        monkeypatch.setattr(SharedStorage, "_ask", ask_slowly)
         storage = make_storage(server.url)
-        before = storage._connections
-        assert before is not None
-        storage._lose(before, OSError())
+        limiter = storage.limiter(API)
+        request = threading.Thread(target=limiter.hit, args=[address(1)])
+
+        request.start()
+        wait_until(lambda: server.admin.keys("*:00000001"))
+        server.kill()
+        wait_until(lambda: not storage.in_reach)
+        server.start()
         wait_until(lambda: storage.in_reach)
+        answered.set()
+        request.join()
 
-        storage._lose(before, OSError())
-
-        assert storage.in_reach
-        assert lines(caplog) == [lost("OSError"), BACK]
+        assert hit(limiter, address(2)).remaining == 59
+        assert server.admin.keys("*:00000002")
+        assert lines(caplog) == [lost("ConnectionError"), BACK]
 
     def test_each_loss_and_each_return_is_said_once(
         self, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
@@ -514,12 +598,261 @@ class TestOutOfReach:
         storage = make_storage(server.url)
 
         for _ in range(3):
-            connections = storage._connections
-            assert connections is not None
-            storage._lose(connections, OSError())
+            server.kill()
+            wait_until(lambda: not storage.in_reach)
+            server.start()
             wait_until(lambda: storage.in_reach)
 
-        assert lines(caplog) == [lost("OSError"), BACK] * 3
+        assert lines(caplog) == [lost("ConnectionError"), BACK] * 3
+
+    def test_neither_the_loss_nor_the_return_gives_a_client_back_what_it_used_here(
+        self, server: RedisServer, make_storage: MakeStorage
+    ) -> None:
+        storage = make_storage(server.url)
+        limiter = storage.limiter(API)
+        allowed = [hit(limiter, address(1)).allowed for _ in range(30)]
+
+        server.kill()
+        wait_until(lambda: not storage.in_reach)
+        allowed += [hit(limiter, address(1)).allowed for _ in range(20)]
+        server.start()  # with no memory of what was
+        wait_until(lambda: storage.in_reach)
+        allowed += [hit(limiter, address(1)).allowed for _ in range(30)]
+
+        assert allowed == [True] * 60 + [False] * 20
+        assert not peek(limiter, address(1)).allowed
+
+
+def idle_connections(storage: SharedStorage) -> int:
+    return storage._pool.idle.qsize() if storage._pool else 0
+
+
+CLIENT = f":{address(1).hex()}".encode()
+PROBE = b":1000000/1:"
+"""What only questions about the client hold, and only those of the thread."""
+
+
+@pytest.mark.usefixtures("impatient")
+class TestOneLateAnswer:
+    @pytest.fixture
+    def way(self, server: RedisServer) -> Iterator[Way]:
+        with way_to(server) as way:
+            yield way
+
+    def test_it_decides_one_request_here_and_takes_nothing_out_of_use(
+        self, way: Way, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        storage = make_storage(way.url)
+        elsewhere, limiter = make_storage(way.url).limiter(API), storage.limiter(API)
+        for _ in range(9):
+            elsewhere.hit(address(1))
+        limiter.hit(address(1))
+
+        way.hold(CLIENT)
+        late = hit(limiter, address(1))
+        next_one = hit(limiter, address(1))
+
+        assert late.remaining == 58, "this process has seen two"
+        assert next_one.remaining == 48, "the server knows of all twelve"
+        assert storage.in_reach
+        assert lines(caplog) == [
+            (
+                logging.DEBUG,
+                "the storage of the rate limits left one request without an answer, this process decided it",
+            )
+        ]
+
+    def test_a_late_peek_counts_nothing(self, way: Way, make_storage: MakeStorage) -> None:
+        limiter = make_storage(way.url).limiter(API)
+        limiter.hit(address(1))
+
+        way.hold(CLIENT)
+        late = peek(limiter, address(1))
+
+        assert late.remaining == 59
+        assert hit(limiter, address(1)).remaining == 58
+
+    def test_its_connection_is_replaced_and_no_request_connects(
+        self, way: Way, make_storage: MakeStorage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        connecting = []
+        getaddrinfo = socket.getaddrinfo
+
+        def note(*arguments: Any) -> Any:
+            connecting.append(threading.current_thread().name)
+            return getaddrinfo(*arguments)
+
+        monkeypatch.setattr("app.ratelimit.shared.PROBE_INTERVAL", 3600)
+        limiter = make_storage(way.url, connections=1).limiter(API)
+        monkeypatch.setattr("socket.getaddrinfo", note)
+
+        way.hold(CLIENT)
+        limiter.hit(address(1))
+        following = [hit(limiter, address(2)).remaining for _ in range(3)]
+
+        assert following == [59, 58, 57]
+        assert "rate-limit-storage" in connecting
+        assert threading.current_thread().name not in connecting
+
+    def test_a_thread_that_finds_no_free_connection_decides_its_request_here(
+        self, way: Way, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        storage = make_storage(way.url, connections=1)
+        limiter = storage.limiter(API)
+
+        way.hold(CLIENT, times=2)
+        decisions = hit_from_threads([limiter], address(1), threads=3, times=1)
+
+        assert sorted(decision.remaining for decision in decisions) == [57, 58, 59]
+        assert storage.in_reach
+        assert lines(caplog) == []
+
+    def test_several_at_the_same_time_are_none_in_a_row(
+        self, way: Way, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        storage = make_storage(way.url, connections=8)
+
+        way.hold(CLIENT, times=8)
+        decisions = hit_from_threads([storage.limiter(API)], address(1), threads=8, times=1)
+        wait_until(lambda: idle_connections(storage) == 8)
+
+        assert sorted(decision.remaining for decision in decisions) == list(range(52, 60))
+        assert way.all_held
+        assert storage.in_reach
+        assert lines(caplog) == []
+
+    def test_several_in_a_row_are_a_loss_that_is_said_once(
+        self, way: Way, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        storage = make_storage(way.url)
+
+        way.hold(PROBE, times=TIME_OUTS_IN_A_ROW - 1)
+        wait_until(lambda: way.all_held and idle_connections(storage) == 4)
+        survived = lines(caplog)
+        way.hold(PROBE, times=TIME_OUTS_IN_A_ROW)
+        wait_until(lambda: not storage.in_reach)
+
+        assert survived == []
+        assert lines(caplog) == [lost("TimeoutError")]
+
+    def test_those_of_the_thread_are_none_in_a_row_while_requests_are_answered(
+        self, way: Way, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        storage = make_storage(way.url)
+        limiter = storage.limiter(API)
+
+        way.hold(PROBE, times=TIME_OUTS_IN_A_ROW + 1)
+        wait_until(lambda: limiter.peek(address(1)) and way.all_held and idle_connections(storage) == 4)
+
+        assert storage.in_reach
+        assert lines(caplog) == []
+
+    @pytest.mark.parametrize("late", [1, 30, 60, 61])
+    def test_one_process_never_admits_more_than_the_quota(self, late: int, way: Way, make_storage: MakeStorage) -> None:
+        limiter = make_storage(way.url).limiter(API)
+
+        admitted = 0
+        for number in range(1, 100):
+            if number == late:
+                way.hold(CLIENT)
+            admitted += hit(limiter, address(1)).allowed
+
+        assert admitted == 60
+
+    @pytest.mark.parametrize("processes", [2, 4])
+    @pytest.mark.parametrize(("late", "most"), [(1, 60), (30, 60), (59, 60), (60, 60), (61, 61), (64, 60), (90, 60)])
+    def test_several_processes_admit_the_quota_and_at_most_one_more(
+        self, processes: int, late: int, most: int, way: Way, make_storage: MakeStorage
+    ) -> None:
+        """The server counts a request whose answer is late, so the sum stays the quota as long as it is not spent.
+
+        One too many may pass when the quota is spent and the process has not heard of it: since the server last
+        answered it about this client, other processes have used up the rest. A process that has heard of it asks no
+        more. So one late answer admits one request too many at most, and only right after the quota was spent.
+        """
+        limiters = itertools.cycle([make_storage(way.url).limiter(API) for _ in range(processes)])
+
+        admitted = 0
+        for number in range(1, 200):
+            if number == late:
+                way.hold(CLIENT)
+            admitted += hit(next(limiters), address(1)).allowed
+
+        assert 60 <= admitted <= most
+
+
+@pytest.mark.usefixtures("impatient")
+class TestRefusals:
+    """Errors that the server answers."""
+
+    def test_a_key_of_the_wrong_type_costs_its_client_alone(
+        self, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        storage = make_storage(server.url)
+        limiter = storage.limiter(API)
+        limiter.hit(address(1))
+        (key,) = server.admin.keys("*:00000001")
+        server.admin.set(key, "nonsense")
+
+        decisions = [hit(limiter, address(1)) for _ in range(62)]
+        others = [hit(limiter, address(2)) for _ in range(3)]
+        wait_until(lambda: lines(caplog))
+
+        assert [decision.allowed for decision in decisions] == [True] * 59 + [False] * 3
+        assert [decision.remaining for decision in others] == [59, 58, 57]
+        assert server.admin.keys("*:00000002")
+        assert storage.in_reach
+        assert lines(caplog) == [refused("WRONGTYPE")]
+
+    @pytest.mark.parametrize("code", ["MOVED 3999 10.0.0.1:7001", "ASK 3999 10.0.0.1:7001", "TRYAGAIN later"])
+    def test_what_it_answers_about_single_keys_is_said_once_without_an_address(
+        self, code: str, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with way_to(server) as way:
+            way.replace(CLIENT, f"-{code}\r\n".encode())
+            storage = make_storage(way.url)
+            limiter = storage.limiter(API)
+
+            decisions = [hit(limiter, address(1)).remaining for _ in range(50)]
+            wait_until(lambda: lines(caplog))
+            decisions += [hit(limiter, address(1)).remaining for _ in range(10)]
+
+            assert decisions == list(range(59, -1, -1))
+            assert storage.in_reach
+            assert lines(caplog) == [refused(code.split(maxsplit=1)[0])]
+
+    @pytest.mark.parametrize(
+        "code", ["MOVED 3999 10.0.0.1:7001", "LOADING Redis is loading", "NOPERM no", "MISCONF no", "BUSY no"]
+    )
+    def test_what_it_answers_to_all_takes_it_out_of_use_and_is_named_once(
+        self, code: str, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with way_to(server) as way:
+            storage = make_storage(way.url)
+            limiter = storage.limiter(API)
+            way.replace(b"EVALSHA", f"-{code}\r\n".encode())
+
+            decisions = [hit(limiter, address(1)).remaining for _ in range(5)]
+            wait_until(lambda: not storage.in_reach)
+
+            assert decisions == [59, 58, 57, 56, 55]
+            assert lines(caplog) == [lost(code.split(maxsplit=1)[0])]
+
+    @pytest.mark.parametrize(
+        ("error", "name"),
+        [
+            (
+                ResponseError("Error running script (call to f_1): @user_script:9: WRONGTYPE Operation"),
+                "WRONGTYPE",
+            ),
+            (ResponseError("Error running script (call to f_1): @user_script: 9: -OOM command not allowed"), "OOM"),
+            (ResponseError("unknown command"), "ResponseError"),
+            (ConnectionError("Error 111 connecting to HOST"), "ConnectionError"),
+        ],
+    )
+    def test_the_name_is_found_where_redis_6_puts_it(self, error: Exception, name: str) -> None:
+        assert _name(error) == name
 
 
 def test_a_window_in_the_process_and_one_on_the_server_answer_alike(
