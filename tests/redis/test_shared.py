@@ -794,6 +794,7 @@ class TestRefusals:
         limiter.hit(address(1))
         (key,) = server.admin.keys("*:00000001")
         server.admin.set(key, "nonsense")
+        connected = server.admin.info("stats")["total_connections_received"]
 
         decisions = [hit(limiter, address(1)) for _ in range(62)]
         others = [hit(limiter, address(2)) for _ in range(3)]
@@ -802,6 +803,7 @@ class TestRefusals:
         assert [decision.allowed for decision in decisions] == [True] * 59 + [False] * 3
         assert [decision.remaining for decision in others] == [59, 58, 57]
         assert server.admin.keys("*:00000002")
+        assert server.admin.info("stats")["total_connections_received"] == connected
         assert storage.in_reach
         assert lines(caplog) == [refused("WRONGTYPE")]
 
