@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime, make_msgid
@@ -27,14 +28,16 @@ def create_mail_commands(settings: Settings) -> AppGroup:
         """Show what MAIL_DIR holds: messages that no mail server has taken.
 
         One marked "in doubt" was sent as a whole, but the mail server did not say that it has taken it: a resend may be
-        a second copy, recognisable by its Message-ID.
+        a second copy, recognisable by its Message-ID. A file that is not a message, or not the whole of one, is named
+        and never handed over: look at it and delete it.
         """
-        messages = Spool(settings.mail_dir).stored()
-        if messages:
-            click.echo(_row("AGE", "FORM", "BYTES", "STATE", "MESSAGE-ID"))
-        for stored in messages:
-            state = "in doubt" if stored.in_doubt else "waiting"
-            click.echo(_row(_age(stored.age), stored.form_type, str(stored.size), state, stored.message_id))
+        spool = Spool(settings.mail_dir)
+        messages = spool.stored()
+        for row in _table(messages):
+            click.echo(row)
+        for place in spool.foreign():
+            # The file's name is anybody's: repr leaves nothing in it that a terminal would obey.
+            click.echo(f"{place!r} is not a message of this service: left alone", err=True)
         click.echo(f"{len(messages)} undelivered", err=True)
 
     @group.command("resend")
@@ -88,17 +91,25 @@ def _sender(settings: Settings) -> SmtpSender:
 
 def _resend(spool: Spool, sender: SmtpSender, stored: Stored, timeout: float) -> tuple[str, bool]:
     """What became of one message, and whether it stays undelivered."""
-    with spool.claim(stored) as entry:
-        if entry is None:
-            return "skipped: the service is sending it or has sent it", False
-        try:
+    try:
+        with spool.claim(stored) as entry:
+            if entry is None:
+                return "skipped: the service is sending it or has sent it", False
             message = Message(stored.message_id, entry.read())
             answer = hand_over(sender, message, Deadline(timeout), entry)
-        except InDoubtError:
-            return "in doubt: the mail server did not answer", True
-        except OSError as error:
-            return f"not delivered: {describe(error)}", True
+    except InDoubtError:
+        return "in doubt: the mail server did not answer", True
+    except OSError as error:
+        return f"not delivered: {describe(error)}", True
     return f"delivered: {answer}", False
+
+
+def _table(messages: list[Stored]) -> Iterator[str]:
+    if messages:
+        yield _row("AGE", "FORM", "BYTES", "STATE", "MESSAGE-ID")
+    for stored in messages:
+        state = "in doubt" if stored.in_doubt else "waiting"
+        yield _row(_age(stored.age), stored.form_type, str(stored.size), state, stored.message_id)
 
 
 def _row(age: str, form_type: str, size: str, state: str, message_id: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import re
+import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from email.parser import BytesHeaderParser
 from pathlib import Path
 
 from app.mail.message import KIND_HEADER, Message
@@ -18,6 +19,15 @@ _FLAGS = ":2,"
 """What separates a Maildir name from its flags, to which a mail reader may add others."""
 _IN_DOUBT = "F"
 """Maildir's flag for what deserves attention: the server may have taken this message."""
+_NAME = re.compile(r"[0-9]+\.[0-9]+\.([^:]+)(?::2,[A-Za-z]*)?")
+"""A message's name: the time, the process, the local part of the Message-ID, and the flags of a mail reader."""
+_FIELD = re.compile(r"^([A-Za-z-]+): ([ -~]*)$", re.MULTILINE)
+_BOUNDARY = re.compile(r'boundary="(.+)"')
+
+_LARGEST = 2**24
+"""Bytes of a file that are read: the longest form makes a message of less than a megabyte."""
+_WRITING_SECONDS = 3600.0
+"""Age from which a file in tmp/ that nobody holds a lock on is a leftover; a message is there for milliseconds."""
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +46,13 @@ class Stored:
     in_doubt: bool
 
 
+class NotAMessageError(OSError):
+    """A file in MAIL_DIR is not a message that the service wrote, or not the whole of it."""
+
+    def __init__(self) -> None:
+        super().__init__("not a message of this service")
+
+
 class Entry:
     """A stored message that this process, and no other, is handing over.
 
@@ -49,8 +66,10 @@ class Entry:
         self._descriptor = descriptor
 
     def read(self) -> bytes:
-        """The message's content with CRLF line ends; raises OSError."""
-        return Path(self._maildir, self._place).read_bytes().replace(b"\n", b"\r\n")
+        """The message's content with CRLF line ends; raises NotAMessageError or another OSError."""
+        content = _read(self._descriptor)
+        _check(self._place, content)
+        return content.replace(b"\n", b"\r\n")
 
     def mark_in_doubt(self) -> None:
         """Note that from now on the server may have taken the message, should this process not live to hear of it."""
@@ -93,6 +112,7 @@ class Spool:
 
     def __init__(self, directory: Path) -> None:
         self._maildir = str(directory)  # with each message a Path would cost more than the disk does
+        self._counted: set[str] = set()
 
     def store(self, message: Message) -> Entry:
         """Write the message to disk, locked from its first moment on.
@@ -115,33 +135,76 @@ class Spool:
         return Entry(self._maildir, stored, descriptor)
 
     def stored(self) -> list[Stored]:
-        """What is in the store, the oldest first."""
-        found = [stored for path in self._paths() if (stored := _describe(path))]
+        """The messages in the store, the oldest first; raises OSError."""
+        found = [stored for place in self._places("new", "cur") if (stored := self._message(place))]
         return sorted(found, key=lambda stored: stored.path.name)  # which begins with the time
+
+    def foreign(self) -> list[str]:
+        """The places of what is no whole message of the service, leftovers in tmp/ among them; raises OSError."""
+        found = [place for place in self._places("new", "cur") if not self._message(place) and self._exists(place)]
+        return sorted(found + [place for place in self._places("tmp") if self._is_leftover(place)])
 
     def count(self) -> int:
         """How many messages are in the store; raises OSError."""
-        return sum(1 for _ in self._paths())
+        # A message never changes, so the health check, which counts again and again, reads each of them once.
+        self._counted = {
+            place for place in self._places("new", "cur") if place in self._counted or self._message(place)
+        }
+        return len(self._counted)
 
     @contextmanager
     def claim(self, stored: Stored) -> Iterator[Entry | None]:
-        """The entry of a stored message; None while another hands it over, and when it is gone."""
-        try:
-            descriptor = os.open(stored.path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            yield None
-            return
-        try:
+        """The entry of a stored message; None while another hands it over, and when it is gone.
+
+        Raises OSError when it cannot be opened any more.
+        """
+        with ExitStack() as stack:
+            try:
+                descriptor = stack.enter_context(_opened(str(stored.path)))
+            except FileNotFoundError:
+                yield None
+                return
             # Between the look and the lock another may have delivered it, or moved it on.
             free = _lock(descriptor) and stored.path.exists()
             place = str(stored.path.relative_to(self._maildir))
             yield Entry(self._maildir, place, descriptor) if free else None
-        finally:
-            os.close(descriptor)
 
-    def _paths(self) -> Iterator[Path]:
-        for folder in ("new", "cur"):
-            yield from Path(self._maildir, folder).iterdir()
+    def _places(self, *folders: str) -> Iterator[str]:
+        for folder in folders:
+            for name in os.listdir(f"{self._maildir}/{folder}"):
+                yield f"{folder}/{name}"
+
+    def _exists(self, place: str) -> bool:
+        return os.path.lexists(f"{self._maildir}/{place}")
+
+    def _message(self, place: str) -> Stored | None:
+        """What is at a place; None unless it is a message, and when it has been delivered or moved since."""
+        path = f"{self._maildir}/{place}"
+        try:
+            with _opened(path) as descriptor:
+                fields = _check(place, _read(descriptor))
+                status = os.fstat(descriptor)
+        except OSError:
+            return None
+        return Stored(
+            path=Path(path),
+            message_id=fields["Message-ID"],
+            form_type=fields.get(KIND_HEADER, "-"),
+            size=status.st_size,
+            age=max(0.0, time.time() - status.st_mtime),
+            in_doubt=_is_in_doubt(place),
+        )
+
+    def _is_leftover(self, place: str) -> bool:
+        path = f"{self._maildir}/{place}"
+        try:
+            # A young file is not even locked: its writer may be about to do so.
+            if time.time() - os.lstat(path).st_mtime < _WRITING_SECONDS:
+                return False
+            with _opened(path) as descriptor:
+                return _lock(descriptor)
+        except OSError:
+            return self._exists(place)
 
 
 def _unique_name(place: str) -> str:
@@ -166,18 +229,35 @@ def _lock(descriptor: int) -> bool:
     return True
 
 
-def _describe(path: Path) -> Stored | None:
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    """A descriptor of a regular file, which alone can be a message; raises NotAMessageError or another OSError."""
+    # Opening a FIFO would wait for its writer, and a link can lead out of MAIL_DIR.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     try:
-        with path.open("rb") as file:
-            headers = BytesHeaderParser().parse(file)
-            status = os.fstat(file.fileno())
-    except FileNotFoundError:  # delivered since it was listed
-        return None
-    return Stored(
-        path=path,
-        message_id=headers.get("Message-ID", "-"),
-        form_type=headers.get(KIND_HEADER, "-"),
-        size=status.st_size,
-        age=max(0.0, time.time() - status.st_mtime),
-        in_doubt=_is_in_doubt(path.name),
-    )
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotAMessageError
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int) -> bytes:
+    return os.pread(descriptor, min(os.fstat(descriptor).st_size, _LARGEST), 0)
+
+
+def _check(place: str, content: bytes) -> dict[str, str]:
+    """The header fields of a message; raises NotAMessageError unless the service wrote it and all of it is there."""
+    if not content.isascii() or b"\0" in content:  # a power cut can leave zeros in the place of what was written
+        raise NotAMessageError
+    name = _NAME.fullmatch(place.rpartition("/")[2])
+    fields = dict(_FIELD.findall(content.partition(b"\n\n")[0].decode()))
+    boundary = _BOUNDARY.search(fields.get("Content-Type", ""))
+    if not (
+        name
+        and fields.get("Message-ID", "").startswith(f"<{name[1]}@")
+        and boundary
+        and content.endswith(f"\n--{boundary[1]}--\n".encode())
+    ):
+        raise NotAMessageError
+    return fields

@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
 from app.mail.mailer import Mailer, create_mailer
 from app.mail.message import Message
+from app.mail.spool import Spool
+from tests.conftest import MakeApp
 from tests.factories import make_settings
 from tests.mail.server import SmtpServer
 
 MakeMailer = Callable[..., Mailer]
+MailCommand = Callable[..., Result]
 
-CONTENT = (
-    b"From: web@example.com\r\nTo: ventas@example.com\r\nMessage-ID: <1@example.com>\r\nSubject: Prueba\r\n\r\nHola\r\n"
-)
+
+def letter(number: int, form_type: str = "demo") -> Message:
+    """A message with all that the forms' messages have, but short."""
+    lines = [
+        "From: web@example.com",
+        "To: ventas@example.com",
+        "Reply-To: ana@example.com",
+        "Subject: Prueba",
+        f"Message-ID: <{number}@example.com>",
+        f"X-Form-Type: {form_type}",
+        "MIME-Version: 1.0",
+        'Content-Type: multipart/alternative; boundary="=_1"',
+        "",
+        "--=_1",
+        "",
+        "Hola",
+        "--=_1--",
+        "",
+    ]
+    return Message(f"<{number}@example.com>", "\r\n".join(lines).encode())
+
+
+CONTENT = letter(1).content
 
 
 @pytest.fixture
 def message() -> Message:
-    return Message("<1@example.com>", CONTENT)
+    return letter(1)
 
 
 @pytest.fixture
@@ -41,3 +66,30 @@ def make_mailer(mail_dir: Path) -> Iterator[MakeMailer]:
     yield make
     for mailer in mailers:
         mailer.close()
+
+
+@pytest.fixture
+def mail(make_app: MakeApp) -> MailCommand:
+    """Runs ``flask mail`` with arguments, under the settings of a server or of none."""
+
+    def run(*args: str, server: SmtpServer | None = None, **environ: str) -> Result:
+        app = make_app(**(server.environ if server else {}) | environ)
+        return app.test_cli_runner().invoke(args=["mail", *args])
+
+    return run
+
+
+@pytest.fixture
+def undelivered(mail_dir: Path) -> Callable[..., None]:
+    """Puts messages into MAIL_DIR, as a failed hand-over leaves them."""
+
+    def store(*messages: Message) -> None:
+        spool = Spool(make_settings(mail_dir).mail_dir)
+        for message in messages:
+            spool.store(message).release()
+
+    return store
+
+
+def arrived(server: SmtpServer) -> list[str]:
+    return [re.findall(rb"Message-ID: (\S+)", arrival.content)[0].decode() for arrival in server.arrivals]

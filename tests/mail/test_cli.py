@@ -3,56 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from app.mail.spool import Spool
-from tests.conftest import MakeApp
 from tests.factories import make_settings
-from tests.mail.conftest import MakeMailer
+from tests.mail.conftest import MailCommand, MakeMailer, arrived, letter
 from tests.mail.server import DROP, SmtpServer
-
-MailCommand = Callable[..., Result]
-
-
-@pytest.fixture
-def mail(make_app: MakeApp) -> MailCommand:
-    """Runs ``flask mail`` with arguments, under the settings of a server or of none."""
-
-    def run(*args: str, server: SmtpServer | None = None, **environ: str) -> Result:
-        app = make_app(**(server.environ if server else {}) | environ)
-        return app.test_cli_runner().invoke(args=["mail", *args])
-
-    return run
-
-
-def letter(number: int, form_type: str = "demo") -> Message:
-    content = (
-        f"Message-ID: <{number}@example.com>\r\nX-Form-Type: {form_type}\r\nReply-To: ana@example.com\r\n\r\nHola\r\n"
-    )
-    return Message(f"<{number}@example.com>", content.encode())
-
-
-@pytest.fixture
-def undelivered(mail_dir: Path) -> Callable[..., None]:
-    """Puts messages into MAIL_DIR, as a failed hand-over leaves them."""
-
-    def store(*messages: Message) -> None:
-        spool = Spool(make_settings(mail_dir).mail_dir)
-        for message in messages:
-            spool.store(message).release()
-
-    return store
-
-
-def arrived(server: SmtpServer) -> list[str]:
-    return [re.findall(rb"Message-ID: (\S+)", arrival.content)[0].decode() for arrival in server.arrivals]
 
 
 class TestList:
@@ -71,7 +32,7 @@ class TestList:
         result = mail("list")
 
         rows = [line.split() for line in result.stdout.splitlines()]
-        size = str(len(letter(1).content) - 5)
+        size = str(len(letter(1).content.replace(b"\r\n", b"\n")))
         assert rows[0] == ["AGE", "FORM", "BYTES", "STATE", "MESSAGE-ID"]
         assert rows[1] == ["2", "h", "demo", size, "waiting", "<1@example.com>"]
         assert rows[2][2:] == ["ventas", str(int(size) + 2), "waiting", "<2@example.com>"]

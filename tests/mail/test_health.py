@@ -17,6 +17,7 @@ from freezegun import freeze_time
 
 from app.mail.health import MailCheck, MailHealth
 from tests.conftest import MakeApp
+from tests.mail.conftest import letter
 from tests.mail.server import HANG, SmtpServer
 
 HEALTH = "/api/v1/health"
@@ -212,10 +213,14 @@ def test_verbose_adds_details(make_service: MakeService, server: SmtpServer) -> 
     assert mail["undelivered"] == 0
 
 
-def test_verbose_counts_undelivered_messages(make_service: MakeService, server: SmtpServer, tmp_path: Path) -> None:
+def test_verbose_counts_undelivered_messages(
+    make_service: MakeService, server: SmtpServer, undelivered: Callable[..., None], tmp_path: Path
+) -> None:
     service = make_service(**server.environ)
-    (tmp_path / "mail" / "new" / "1").write_bytes(b"Message-ID: <1@example.com>\r\n\r\n")
-    (tmp_path / "mail" / "cur" / "2:2,S").write_bytes(b"Message-ID: <2@example.com>\r\n\r\n")
+    undelivered(letter(1), letter(2))
+    path, _ = (tmp_path / "mail" / "new").iterdir()
+    path.rename(tmp_path / "mail" / "cur" / f"{path.name}:2,S")
+    (tmp_path / "mail" / "new" / "1").touch()
 
     service.wait_until(lambda check: check.undelivered == 2)
 
