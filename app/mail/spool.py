@@ -85,8 +85,12 @@ class Entry:
         self._move(f"new/{_unique_name(self._place)}")
 
     def secure(self) -> None:
-        """Wait until the message would survive even a power cut, which is for those that stay; raises OSError."""
-        os.fsync(self._descriptor)
+        """Wait until the message's name would survive a power cut, which is for those that stay; raises OSError."""
+        folder = os.open(os.path.dirname(f"{self._maildir}/{self._place}"), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
     def remove(self) -> None:
         """Delete the message: it has been delivered."""
@@ -126,6 +130,7 @@ class Spool:
         try:
             _lock(descriptor)
             _write(descriptor, message.content.replace(b"\r\n", b"\n"))  # a Maildir has the line ends of its system
+            os.fsync(descriptor)  # A power cut must not leave the name of a message that is not there.
             os.rename(written, f"{self._maildir}/{stored}")
         except BaseException:
             os.close(descriptor)

@@ -181,33 +181,80 @@ def test_the_transport_is_named_without_host_or_account(make_mailer: MakeMailer)
 
 
 @pytest.fixture
-def fsync(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """Stands in for the disk, which no test can take the power from, nor make fail at this very moment."""
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the disk is told, in its order; no test can take the power from the disk and look what is left."""
+    calls: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def recording_fsync(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        calls.append(f"fsync {path.name if path.is_dir() else path.parent.name + '/file'}")
+        fsync(descriptor)
+
+    def recording_rename(old: str, new: str) -> None:
+        calls.append(f"rename {Path(old).parent.name} {Path(new).parent.name}")
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", recording_fsync)
+    monkeypatch.setattr(os, "rename", recording_rename)
+    return calls
+
+
+STORED = ["fsync tmp/file", "rename tmp new"]
+
+
+def test_a_message_is_on_disk_before_its_name_is(make_mailer: MakeMailer, message: Message, calls: list[str]) -> None:
+    with SmtpServer() as server:
+        make_mailer(server).deliver(message)
+
+    assert calls == [*STORED, "rename new cur"]
+
+
+@pytest.mark.parametrize(
+    ("replies", "moves"),
+    [
+        pytest.param({"MAIL": "550 no"}, ["rename new new", "fsync new"], id="refused"),
+        pytest.param({"message": DROP}, ["rename new cur", "fsync cur"], id="in doubt"),
+        pytest.param({"message": "554 no"}, ["rename new cur", "rename cur new", "fsync new"], id="no longer in doubt"),
+    ],
+)
+def test_the_name_of_a_message_that_stays_is_on_disk_where_it_stays(
+    make_mailer: MakeMailer, message: Message, calls: list[str], replies: dict[str, str], moves: list[str]
+) -> None:
+    with SmtpServer(replies=replies) as server, pytest.raises(DeliveryError):
+        make_mailer(server).deliver(message)
+
+    assert calls == [*STORED, *moves]
+
+
+def test_a_message_is_stored_once_its_name_is_on_disk(
+    make_mailer: MakeMailer, message: Message, calls: list[str]
+) -> None:
+    make_mailer().deliver(message)
+
+    assert calls == [*STORED, "fsync new"]
+
+
+@pytest.fixture
+def failing_fsync(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Stands in for a disk that fails at the very moment that a test is about: ``side_effect`` says when."""
     fsync = Mock()
     monkeypatch.setattr(os, "fsync", fsync)
     return fsync
 
 
-def test_only_a_message_that_stays_is_waited_for_until_the_disk_has_it(
-    make_mailer: MakeMailer, message: Message, fsync: Mock
+BROKEN = OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize("answers", [[BROKEN], [None, BROKEN]], ids=["the message", "its name"])
+def test_a_disk_that_fails_changes_no_answer_and_is_logged(
+    make_mailer: MakeMailer,
+    message: Message,
+    failing_fsync: Mock,
+    caplog: pytest.LogCaptureFixture,
+    answers: list[OSError | None],
 ) -> None:
-    with SmtpServer() as server:
-        mailer = make_mailer(server)
-        mailer.deliver(message)
-        waited_for_delivered = fsync.call_count
-        server.replies["DATA"] = "452 4.3.1 full"
-        with pytest.raises(DeliveryError):
-            mailer.deliver(message)
-    waited_for_undelivered = fsync.call_count
-    make_mailer().deliver(message)
-
-    assert (waited_for_delivered, waited_for_undelivered, fsync.call_count) == (0, 1, 2)
-
-
-def test_a_disk_that_fails_last_changes_no_answer_and_is_logged(
-    make_mailer: MakeMailer, message: Message, fsync: Mock, caplog: pytest.LogCaptureFixture
-) -> None:
-    fsync.side_effect = OSError(errno.EIO, "Input/output error")
+    failing_fsync.side_effect = answers
 
     with SmtpServer(replies={"DATA": "452 4.3.1 full"}) as server, pytest.raises(DeliveryError):
         make_mailer(server).deliver(message)
@@ -215,10 +262,23 @@ def test_a_disk_that_fails_last_changes_no_answer_and_is_logged(
     assert "cannot be written to MAIL_DIR: Input/output error" in logged(caplog)
 
 
+@pytest.mark.parametrize("answers", [[BROKEN], [None, BROKEN]], ids=["the message", "its name"])
 def test_a_message_that_the_disk_does_not_keep_is_not_stored(
-    make_mailer: MakeMailer, message: Message, fsync: Mock
+    make_mailer: MakeMailer, message: Message, failing_fsync: Mock, answers: list[OSError | None]
 ) -> None:
-    fsync.side_effect = OSError(errno.EIO, "Input/output error")
+    failing_fsync.side_effect = answers
 
     with pytest.raises(DeliveryError):
         make_mailer().deliver(message)
+
+
+def test_a_message_that_the_disk_does_not_take_leaves_nothing_behind(
+    make_mailer: MakeMailer, mail_dir: Path, message: Message, failing_fsync: Mock
+) -> None:
+    failing_fsync.side_effect = BROKEN
+
+    with SmtpServer() as server:
+        make_mailer(server).deliver(message)
+
+    assert len(server.arrivals) == 1
+    assert stored(mail_dir) == []
