@@ -58,6 +58,8 @@ def create_v1_blueprint(
                 "checked_at": mail.checked_at.isoformat(timespec="seconds") if mail.checked_at else None,
                 "latency_ms": mail.latency_ms,
                 "undelivered": mail.undelivered,
+                "server": mail.server,
+                "storage": mail.storage,
             },
             "rate_limit": {"storage": storage.name, "status": "ok" if storage.in_reach else "fallback"},
         }

@@ -1,11 +1,13 @@
-"""Whether mail could be delivered now: checked in the background, shared by all who ask."""
+"""Whether mail could be delivered and stored now: checked in the background, shared by all who ask."""
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from app.mail.mailer import Mailer
@@ -16,29 +18,42 @@ CHECK_INTERVAL = 15.0
 MAX_AGE = 30.0
 """Seconds after which a result counts no more: the check hangs, and so would a message."""
 
+OK, FAIL = "ok", "fail"
+STORAGE_STATES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EROFS: "read_only"}
+"""What the system says of a disk that takes nothing; anything else is FAIL."""
+
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class MailCheck:
-    """The outcome of one check; until the first one ended, mail counts as failing."""
+    """What the checks have found; until both have ended once, mail counts as failing."""
 
-    ok: bool = False
-    checked_at: datetime | None = None
-    latency_ms: float | None = None
-    undelivered: int = 0
+    ok: bool
+    server: str | None
+    """``ok`` or ``fail``; None without a mail server and before the first result."""
+    storage: str | None
+    """``ok``, ``full``, ``read_only`` or ``fail``; None before the first result."""
+    checked_at: datetime | None
+    """Of the mail server if there is one, else of the storage; so is the latency."""
+    latency_ms: float | None
+    undelivered: int
 
 
 class MailHealth:
-    """Checks the mail transport every CHECK_INTERVAL seconds in a thread of its own, so that nobody who asks waits."""
+    """Checks the mail server and the storage every CHECK_INTERVAL seconds, each in a thread of its own.
+
+    So nobody who asks waits, and the one is known while the other hangs.
+    """
 
     def __init__(self, mailer: Mailer) -> None:
         self._mailer = mailer
-        self._latest = MailCheck()
-        self._first_result = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._undelivered = 0
+        self._storage = _Check("storage", self._check_storage, STORAGE_STATES)
+        self._server = _Check("server", mailer.check, {}) if mailer.transport == "smtp" else None
+        self._checks = [check for check in (self._server, self._storage) if check]
+        self._started = False
         self._lock = threading.Lock()
-        self._stopped = threading.Event()
 
     @property
     def transport(self) -> str:
@@ -46,49 +61,90 @@ class MailHealth:
         return self._mailer.transport
 
     def start(self, *, wait: float = 0) -> None:
-        """Begin to check, once per process; wait for the first result, so many seconds at most."""
+        """Begin to check, once per process; wait for the first results, so many seconds at most."""
         with self._lock:
-            if self._thread is not None:
+            if self._started:
                 return
-            self._thread = threading.Thread(target=self._run, name="mail-health", daemon=True)
-            self._thread.start()
-        self._first_result.wait(wait)
+            self._started = True
+            for check in self._checks:
+                check.start()
+        end = time.monotonic() + wait
+        for check in self._checks:
+            check.first_result.wait(max(0.0, end - time.monotonic()))
 
     def latest(self) -> MailCheck:
-        """The newest result; begins to check if the server that runs the app has not asked for it."""
-        if self._thread is None:
+        """The newest results; begins to check if the server that runs the app has not asked for it."""
+        if not self._started:
             self.start()
-        latest = self._latest
-        if latest.checked_at and (datetime.now(UTC) - latest.checked_at).total_seconds() > MAX_AGE:
-            return replace(latest, ok=False)
-        return latest
+        server = self._server.state() if self._server else None
+        storage = self._storage.state()
+        ok = storage == OK and (self._server is None or server == OK)
+        shown = (self._server or self._storage).result
+        if shown is None:
+            return MailCheck(ok, server, storage, None, None, self._undelivered)
+        return MailCheck(ok, server, storage, shown.checked_at, shown.latency_ms, self._undelivered)
 
     def stop(self) -> None:
-        """End the thread; returns once it has, unless a check is under way."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join(1)
+        """End the threads; returns once they have, unless a check is under way."""
+        for check in self._checks:
+            check.stopped.set()
+        for check in self._checks:
+            if check.is_alive():
+                check.join(1)
 
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            self._latest = self._check()
-            self._first_result.set()
-            self._stopped.wait(CHECK_INTERVAL)
+    def _check_storage(self) -> None:
+        self._undelivered = self._mailer.undelivered()
+        self._mailer.check_storage()
 
-    def _check(self) -> MailCheck:
-        begun = time.perf_counter()
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    state: str
+    ended: float
+    """By the monotonic clock, which nobody sets: what the age is judged by."""
+    checked_at: datetime
+    """By the wall clock, to be shown."""
+    latency_ms: float
+
+
+class _Check(threading.Thread):
+    """One check, again and again, and its newest result; ``states`` names the failures by their error number."""
+
+    def __init__(self, subject: str, check: Callable[[], None], states: Mapping[int, str]) -> None:
+        super().__init__(name=f"mail-{subject}-health", daemon=True)
+        self._subject = subject
+        self._check = check
+        self._states = states
+        self.result: _Result | None = None
+        self.first_result = threading.Event()
+        self.stopped = threading.Event()
+
+    def state(self) -> str | None:
+        """The newest state; None while there is none."""
+        result = self.result
+        if result is None:
+            return None
+        return FAIL if time.monotonic() - result.ended > MAX_AGE else result.state
+
+    def run(self) -> None:
+        """Check until it is stopped."""
+        while not self.stopped.is_set():
+            begun = time.perf_counter()
+            state = self._try()
+            latency_ms = round((time.perf_counter() - begun) * 1000, 1)
+            self.result = _Result(state, time.monotonic(), datetime.now(UTC), latency_ms)
+            self.first_result.set()
+            self.stopped.wait(CHECK_INTERVAL)
+
+    def _try(self) -> str:
+        before = self.result.state if self.result else OK
         try:
-            self._mailer.check()
-            ok = True
+            self._check()
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is the result, and the thread must live on
-            if self._latest.ok or self._latest.checked_at is None:
-                logger.warning("the mail check fails: %s", type(error).__name__)
-            ok = False
-        latency_ms = round((time.perf_counter() - begun) * 1000, 1)
-        return MailCheck(ok, datetime.now(UTC), latency_ms, self._count())
-
-    def _count(self) -> int:
-        try:
-            return self._mailer.undelivered()
-        except OSError:
-            return self._latest.undelivered
+            state = self._states.get(getattr(error, "errno", None) or 0, FAIL)
+            if state != before:
+                logger.warning("the mail check fails: %s=%s (%s)", self._subject, state, type(error).__name__)
+            return state
+        if before != OK:
+            logger.info("the mail check passes again: %s=%s", self._subject, OK)
+        return OK

@@ -36,7 +36,10 @@ class Mailer(Protocol):
         """Return once the message is in safe hands; raises DeliveryError when it is not."""
 
     def check(self) -> None:
-        """Raise OSError when a message could not be delivered now."""
+        """Raise OSError when the mail server would not take a message now."""
+
+    def check_storage(self) -> None:
+        """Raise OSError when a message could not be stored now."""
 
     def undelivered(self) -> int:
         """How many messages are in the store; raises OSError."""
@@ -80,6 +83,10 @@ class SmtpMailer:
         """Talk to the mail server."""
         self._sender.check()
 
+    def check_storage(self) -> None:
+        """Try to write into the store."""
+        self._spool.check()
+
     def undelivered(self) -> int:
         """How many messages are in the store; raises OSError."""
         return self._spool.count()
@@ -119,8 +126,11 @@ class MaildirMailer:
         logger.info("message %s stored", message.message_id)
 
     def check(self) -> None:
-        """Look into the store."""
-        self._spool.count()
+        """There is no mail server."""
+
+    def check_storage(self) -> None:
+        """Try to write into the store."""
+        self._spool.check()
 
     def undelivered(self) -> int:
         """How many messages are in the store; raises OSError."""

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import stat
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.mail.message import KIND_HEADER, Message
+from app.settings import MAILDIR_FOLDERS
 
 _FLAGS = ":2,"
 """What separates a Maildir name from its flags, to which a mail reader may add others."""
@@ -23,6 +25,9 @@ _NAME = re.compile(r"[0-9]+\.[0-9]+\.([^:]+)(?::2,[A-Za-z]*)?")
 """A message's name: the time, the process, the local part of the Message-ID, and the flags of a mail reader."""
 _FIELD = re.compile(r"^([A-Za-z-]+): ([ -~]*)$", re.MULTILINE)
 _BOUNDARY = re.compile(r'boundary="(.+)"')
+
+PROBE = bytes(2**16)
+"""What is written to find out whether the disk takes a message; few messages are larger."""
 
 _LARGEST = 2**24
 """Bytes of a file that are read: the longest form makes a message of less than a megabyte."""
@@ -156,6 +161,13 @@ class Spool:
             place for place in self._places("new", "cur") if place in self._counted or self._message(place)
         }
         return len(self._counted)
+
+    def check(self) -> None:
+        """Raise OSError when the Maildir would not take a message now, or not let go of it."""
+        for folder in MAILDIR_FOLDERS:
+            # A file without a name, which is gone also when the process is killed.
+            with tempfile.TemporaryFile(dir=f"{self._maildir}/{folder}", buffering=0) as probe:
+                _write(probe.fileno(), PROBE)
 
     @contextmanager
     def claim(self, stored: Stored) -> Iterator[Entry | None]:

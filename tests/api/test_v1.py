@@ -72,7 +72,7 @@ def test_verbose_health_adds_details(client: ValidatingClient) -> None:
     assert data["details"].keys() == {"uptime_seconds", "mail", "rate_limit"}
     assert data["details"]["uptime_seconds"] >= 0
     mail = data["details"]["mail"]
-    assert mail.keys() == {"transport", "checked_at", "latency_ms", "undelivered"}
+    assert mail.keys() == {"transport", "checked_at", "latency_ms", "undelivered", "server", "storage"}
     assert mail["transport"] == "smtp"
     assert mail["undelivered"] == 0
     assert datetime.fromisoformat(mail["checked_at"]).tzinfo is not None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -14,9 +17,11 @@ from typing import Any, cast
 import pytest
 from flask import Flask
 from freezegun import freeze_time
+from freezegun.api import FrozenDateTimeFactory
 
 from app.mail.health import MailCheck, MailHealth
 from tests.conftest import MakeApp
+from tests.fakes import RecordingMailer
 from tests.mail.conftest import letter
 from tests.mail.server import HANG, SmtpServer
 
@@ -57,6 +62,23 @@ def make_service(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> MakeServ
 def server() -> Iterator[SmtpServer]:
     with SmtpServer() as server:
         yield server
+
+
+@dataclass
+class Clocks:
+    """The wall clock, which stands still unless it is set, and a monotonic clock that can be put forward."""
+
+    wall: FrozenDateTimeFactory
+    passed: float = 0
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocks]:
+    monotonic = time.monotonic
+    with freeze_time("2030-01-01 12:00:00") as wall, monkeypatch.context() as patch:
+        clocks = Clocks(cast("FrozenDateTimeFactory", wall))
+        patch.setattr(time, "monotonic", lambda: monotonic() + clocks.passed)
+        yield clocks
 
 
 def is_ok(check: MailCheck) -> bool:
@@ -130,15 +152,14 @@ def test_the_check_talks_to_the_server_and_sends_nothing(make_service: MakeServi
     assert server.arrivals == []
 
 
-def test_checked_at_advances(make_service: MakeService, server: SmtpServer) -> None:
-    with freeze_time("2030-01-01 12:00:00") as clock:
-        service = make_service(**server.environ)
-        service.wait_until(is_ok)
-        before = service.get(**VERBOSE)["details"]["mail"]["checked_at"]
-        clock.tick(20)
-        moved = datetime(2030, 1, 1, 12, 0, 20, tzinfo=UTC)
-        service.wait_until(lambda check: check.checked_at == moved)
-        after = service.get(**VERBOSE)["details"]["mail"]["checked_at"]
+def test_checked_at_is_what_the_wall_clock_says(make_service: MakeService, server: SmtpServer, clocks: Clocks) -> None:
+    service = make_service(**server.environ)
+    service.wait_until(is_ok)
+    before = service.get(**VERBOSE)["details"]["mail"]["checked_at"]
+    clocks.wall.tick(20)
+    moved = datetime(2030, 1, 1, 12, 0, 20, tzinfo=UTC)
+    service.wait_until(lambda check: check.checked_at == moved)
+    after = service.get(**VERBOSE)["details"]["mail"]["checked_at"]
 
     assert (before, after) == ("2030-01-01T12:00:00+00:00", "2030-01-01T12:00:20+00:00")
 
@@ -185,17 +206,174 @@ def test_nobody_waits_for_a_server_that_begins_to_hang(make_service: MakeService
     assert data["checks"]["mail"] == "ok"
 
 
-def test_a_result_older_than_30_seconds_is_not_ok_any_more(make_service: MakeService, server: SmtpServer) -> None:
-    with freeze_time("2030-01-01 12:00:00") as clock:
-        service = make_service(**server.environ | {"SMTP_TIMEOUT": "300"})
-        service.wait_until(is_ok)
-        server.replies = {"connect": HANG}
-        assert server.hung.wait(10)
-        clock.tick(timedelta(seconds=31))
+def test_a_result_older_than_30_seconds_is_not_ok_any_more(
+    make_service: MakeService, server: SmtpServer, clocks: Clocks
+) -> None:
+    service = make_service(**server.environ | {"SMTP_TIMEOUT": "300"})
+    service.wait_until(is_ok)
+    server.replies = {"connect": HANG}
+    assert server.hung.wait(10)
+    clocks.passed = 31
 
-        data = service.get()
+    service.wait_until(lambda check: check.storage == "ok")
+    data = service.get(**VERBOSE)
 
     assert (data["status"], data["checks"]["mail"]) == ("degraded", "fail")
+    assert (data["details"]["mail"]["server"], data["details"]["mail"]["storage"]) == ("fail", "ok")
+
+
+@pytest.mark.parametrize("hours", [1, -1], ids=["forward", "back"])
+def test_a_wall_clock_that_is_set_makes_no_result_older(
+    make_service: MakeService, server: SmtpServer, clocks: Clocks, hours: int
+) -> None:
+    service = make_service(**server.environ | {"SMTP_TIMEOUT": "300"})
+    service.wait_until(is_ok)
+    server.replies = {"connect": HANG}
+    assert server.hung.wait(10)
+    clocks.wall.tick(timedelta(hours=hours))
+
+    data = service.get()
+
+    assert (data["status"], data["checks"]["mail"]) == ("ok", "ok")
+
+
+DISKS = {
+    "full": (OSError(errno.ENOSPC, "No space left on device"), "full"),
+    "over its quota": (OSError(errno.EDQUOT, "Disk quota exceeded"), "full"),
+    "read-only": (OSError(errno.EROFS, "Read-only file system"), "read_only"),
+    "somebody else's": (PermissionError(errno.EACCES, "Permission denied"), "fail"),
+    "broken": (OSError(errno.EIO, "Input/output error"), "fail"),
+}
+
+
+class Disk(RecordingMailer):
+    """A mailer whose parts fail, recover and hang as a test says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = {"server": threading.Event(), "storage": threading.Event()}
+        self.hung = threading.Event()
+        self.storage_checks = 0
+        for event in self.go_on.values():
+            event.set()
+
+    def hang(self, part: str) -> None:
+        self.go_on[part].clear()
+        assert self.hung.wait(30)
+
+    def checked_again(self) -> Callable[[MailCheck], bool]:
+        """Whether the storage has been checked again and again since this call."""
+        enough = self.storage_checks + 3
+        return lambda _: self.storage_checks >= enough
+
+    def check(self) -> None:
+        self._pass("server")
+        super().check()
+
+    def check_storage(self) -> None:
+        self._pass("storage")
+        self.storage_checks += 1
+        super().check_storage()
+
+    def _pass(self, part: str) -> None:
+        if not self.go_on[part].is_set():
+            self.hung.set()
+            self.go_on[part].wait(60)
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    disk = Disk()
+    yield disk
+    for event in disk.go_on.values():
+        event.set()
+
+
+@pytest.fixture
+def watched(make_app: MakeApp, disk: Disk, make_service: MakeService) -> Service:  # noqa: ARG001 - for its pace
+    """A service that is ok, over that mailer."""
+    service = Service(make_app(collaborators={"mailer": disk}))
+    service.wait_until(is_ok)
+    return service
+
+
+@pytest.mark.parametrize(("error", "state"), DISKS.values(), ids=DISKS)
+def test_a_disk_that_takes_no_message_makes_it_degraded_and_the_details_say_why(
+    watched: Service, disk: Disk, caplog: pytest.LogCaptureFixture, error: OSError, state: str
+) -> None:
+    caplog.set_level(logging.INFO, "app.mail.health")
+    disk.storage_error = error
+    watched.wait_until(lambda check: check.storage == state)
+    during = watched.get(**VERBOSE)
+    disk.storage_error = None
+    watched.wait_until(is_ok)
+    after = watched.get(**VERBOSE)
+
+    assert (during["status"], during["checks"]["mail"]) == ("degraded", "fail")
+    assert (during["details"]["mail"]["server"], during["details"]["mail"]["storage"]) == ("ok", state)
+    assert (after["status"], after["details"]["mail"]["storage"]) == ("ok", "ok")
+    assert [record.getMessage() for record in caplog.records if record.name == "app.mail.health"] == [
+        f"the mail check fails: storage={state} ({type(error).__name__})",
+        "the mail check passes again: storage=ok",
+    ]
+
+
+def test_each_change_of_the_disk_is_logged_once(watched: Service, disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
+    for disk.storage_error in (DISKS["full"][0], DISKS["over its quota"][0], DISKS["read-only"][0]):
+        watched.wait_until(disk.checked_again())
+
+    assert [record.args for record in caplog.records if record.name == "app.mail.health"] == [
+        ("storage", "full", "OSError"),
+        ("storage", "read_only", "OSError"),
+    ]
+
+
+def test_a_mail_server_that_hangs_hides_nothing_of_the_disk(watched: Service, disk: Disk) -> None:
+    disk.hang("server")
+    disk.storage_error = DISKS["full"][0]
+    watched.wait_until(lambda check: check.storage == "full")
+    disk.storage_error = None
+    watched.wait_until(lambda check: check.storage == "ok")
+
+
+def test_a_disk_that_hangs_hides_nothing_of_the_mail_server_and_counts_as_failing_in_the_end(
+    watched: Service, disk: Disk, clocks: Clocks
+) -> None:
+    watched.wait_until(is_ok)
+    disk.hang("storage")
+    disk.broken = True
+    watched.wait_until(lambda check: check.server == "fail")
+    disk.broken = False
+    watched.wait_until(lambda check: check.server == "ok")
+    assert watched.mail_health.latest().storage == "ok"
+
+    clocks.passed = 31
+    watched.wait_until(lambda check: check.server == "ok")
+
+    mail = watched.get(**VERBOSE)
+    assert (mail["status"], mail["details"]["mail"]["storage"]) == ("degraded", "fail")
+
+
+def test_without_a_mail_server_its_state_is_null(make_service: MakeService) -> None:
+    service = make_service()
+    service.wait_until(is_ok)
+
+    mail = service.get(**VERBOSE)["details"]["mail"]
+
+    assert (mail["server"], mail["storage"]) == (None, "ok")
+
+
+def test_the_disk_is_judged_also_where_messages_are_sent(
+    make_service: MakeService, server: SmtpServer, tmp_path: Path
+) -> None:
+    service = make_service(**server.environ)
+    service.wait_until(is_ok)
+
+    (tmp_path / "mail" / "new").rmdir()
+    service.wait_until(is_failing)
+
+    mail = service.get(**VERBOSE)["details"]["mail"]
+    assert (mail["server"], mail["storage"]) == ("ok", "fail")
 
 
 def test_verbose_adds_details(make_service: MakeService, server: SmtpServer) -> None:
@@ -207,7 +385,7 @@ def test_verbose_adds_details(make_service: MakeService, server: SmtpServer) -> 
     assert set(data) == {*service.get(verbose="false"), "details"}
     assert set(data["details"]) == {"uptime_seconds", "mail", "rate_limit"}
     mail = data["details"]["mail"]
-    assert set(mail) == {"transport", "checked_at", "latency_ms", "undelivered"}
+    assert set(mail) == {"transport", "checked_at", "latency_ms", "undelivered", "server", "storage"}
     assert datetime.now(UTC) - datetime.fromisoformat(mail["checked_at"]) <= timedelta(seconds=30)
     assert mail["latency_ms"] > 0
     assert mail["undelivered"] == 0

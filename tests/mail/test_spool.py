@@ -6,6 +6,7 @@ import mailbox
 import os
 import resource
 import stat
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import pytest
 
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
+from tests.mail import disks
 from tests.mail.conftest import CONTENT, MakeMailer
 
 
@@ -112,3 +114,58 @@ def test_a_message_of_which_the_disk_takes_a_part_is_not_stored(
         mailer.deliver(message)
 
     assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
+
+
+def test_a_store_is_tried_without_leaving_anything(make_mailer: MakeMailer, mail_dir: Path) -> None:
+    mailer = make_mailer()
+
+    mailer.check_storage()
+
+    assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
+
+
+def test_a_store_that_takes_only_a_part_is_found_out_and_nothing_is_left(
+    make_mailer: MakeMailer, mail_dir: Path
+) -> None:
+    mailer = make_mailer()
+
+    with nearly_full_disk(), pytest.raises(OSError, match="File too large"):
+        mailer.check_storage()
+
+    assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("folder", ["tmp", "new", "cur"])
+def test_a_store_of_which_a_part_is_gone_is_found_out(make_mailer: MakeMailer, mail_dir: Path, folder: str) -> None:
+    mailer = make_mailer()
+    (mail_dir / folder).rmdir()
+
+    with pytest.raises(FileNotFoundError):
+        mailer.check_storage()
+
+
+CHECK = """
+import errno, pathlib, sys
+from app.mail.spool import Spool
+try:
+    Spool(pathlib.Path(sys.argv[1])).check()
+except OSError as error:
+    print(errno.errorcode[error.errno])
+else:
+    print("takes messages")
+"""
+
+
+@pytest.mark.parametrize(
+    ("disk", "outcome"),
+    [
+        pytest.param(disks.USUAL, "takes messages", id="usual"),
+        pytest.param(disks.FULL, "ENOSPC", id="full"),
+        pytest.param(disks.WITHOUT_INODES, "ENOSPC", id="without a place for one more file"),
+        pytest.param(disks.READ_ONLY, "EROFS", id="read-only"),
+    ],
+)
+def test_a_real_disk_says_why_it_takes_no_message(tmp_path: Path, disk: str, outcome: str) -> None:
+    result = disks.run(disk, tmp_path, [sys.executable, "-c", CHECK, str(tmp_path / "mail")])
+
+    assert (result.stdout, result.stderr) == (f"{outcome}\n", "")

@@ -1,0 +1,30 @@
+"""A MAIL_DIR on disks that a test cannot have otherwise: each in a mount namespace of its own, for root and users."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from tests.server.gunicorn import ROOT
+
+_FOLDERS = 'mkdir -p "$0/tmp" "$0/new" "$0/cur" && chmod 700 "$0"'
+USUAL = _FOLDERS
+FULL = f'mount -t tmpfs -o size=128k tmpfs "$0" && {_FOLDERS} && ! head -c 1M /dev/zero 2>/dev/null > "$0/filler"'
+WITHOUT_INODES = f'mount -t tmpfs -o nr_inodes=4 tmpfs "$0" && {_FOLDERS}'
+READ_ONLY = f'{_FOLDERS} && mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"'
+
+
+def run(disk: str, directory: Path, command: list[str], **environ: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command while MAIL_DIR, the directory's ``mail``, is such a disk."""
+    mail_dir = directory / "mail"
+    mail_dir.mkdir(exist_ok=True)
+    return subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", f'{disk} && exec "$@"', str(mail_dir), *command],
+        cwd=ROOT,
+        env=os.environ | {"MAIL_DIR": str(mail_dir)} | environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
