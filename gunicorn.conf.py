@@ -3,11 +3,14 @@
 import os
 
 from app.logs import logging_config
+from app.mail.spool import require_mail_dir
 from app.ratelimit.storage import create_storage
 from app.settings import Settings
 
 settings = Settings.from_env(os.environ)
-create_storage(settings)  # One that cannot be used stops the start here, and not one worker after the other.
+# What cannot be used stops the start here, and not one worker after the other.
+create_storage(settings)
+require_mail_dir(settings.mail_dir)
 
 bind = settings.bind
 workers = settings.workers

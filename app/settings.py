@@ -82,6 +82,8 @@ class Settings:
     def from_env(cls, environ: Mapping[str, str]) -> Settings:
         """Read and check every variable; make MAIL_DIR, so that an unusable one is among the faults.
 
+        Nothing is written into a MAIL_DIR that is there, so that a read-only one can be looked into.
+
         Raises SettingsError with one line per fault that names the variable, the value and what is accepted.
         """
         env = _Environment(environ)
@@ -271,12 +273,10 @@ def _private_directory(raw: str) -> Path:
         status = path.stat()
         if status.st_uid != os.geteuid() or status.st_mode & stat.S_ISVTX:
             raise ValueError  # /tmp, say: others use it too
-        path.chmod(0o700)
+        if stat.S_IMODE(status.st_mode) != stat.S_IRWXU:  # a read-only disk takes no mode, not even the same
+            path.chmod(stat.S_IRWXU)
         for folder in MAILDIR_FOLDERS:
             (path / folder).mkdir(mode=0o700, exist_ok=True)
-            probe = path / folder / f".probe-{os.getpid()}"
-            probe.touch(mode=0o600)
-            probe.unlink()
     except OSError as error:
         raise ValueError from error
     return path

@@ -518,8 +518,16 @@ class TestMailDir:
 
         assert faults() == [f"MAIL_DIR='var/mail': expected {PRIVATE_DIRECTORY}"]
 
-    def test_one_that_cannot_be_written_stops_the_start(self, faults: Faults) -> None:
+    def test_one_whose_disk_takes_no_folders_stops_the_start(self, faults: Faults) -> None:
         lines = faults(MAIL_DIR="/proc/self")
 
-        assert len(lines) == 1
-        assert lines[0].startswith("MAIL_DIR='/proc/self': expected ")
+        assert lines == [f"MAIL_DIR='/proc/self': expected {PRIVATE_DIRECTORY}"]
+
+    def test_nothing_is_written_into_one_that_is_there(self, read: ReadEnv, tmp_path: Path) -> None:
+        directory = read(MAIL_DIR=str(tmp_path / "mail")).mail_dir
+        folders = [directory, *directory.iterdir()]
+        before = [folder.stat().st_ctime_ns for folder in folders]
+
+        read(MAIL_DIR=str(directory))
+
+        assert [folder.stat().st_ctime_ns for folder in folders] == before

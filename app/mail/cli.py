@@ -49,7 +49,7 @@ def create_mail_commands(settings: Settings) -> AppGroup:
         any message stays undelivered.
         """
         sender = _sender(settings)
-        spool = Spool(settings.mail_dir)
+        spool = _writable_spool(settings)
         messages = spool.stored()
         named = {f"<{message_id.strip('<>')}>" for message_id in message_ids}  # a shell makes <> hard to type
         unknown = named - {stored.message_id for stored in messages}
@@ -87,6 +87,13 @@ def _sender(settings: Settings) -> SmtpSender:
     if settings.smtp_host is None:
         raise click.ClickException("SMTP_HOST is not set: there is no mail server to hand messages to")
     return SmtpSender(settings)
+
+
+def _writable_spool(settings: Settings) -> Spool:
+    spool = Spool(settings.mail_dir)
+    if not spool.is_writable():
+        raise click.ClickException("MAIL_DIR cannot be written: what is delivered could not be removed")
+    return spool
 
 
 def _resend(spool: Spool, sender: SmtpSender, stored: Stored, timeout: float) -> tuple[str, bool]:

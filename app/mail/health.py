@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from app.mail.mailer import Mailer
 
@@ -25,8 +26,7 @@ STORAGE_STATES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EROFS: "read
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class MailCheck:
+class MailCheck(NamedTuple):
     """What the checks have found; until both have ended once, mail counts as failing."""
 
     ok: bool

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.mail.message import KIND_HEADER, Message
-from app.settings import MAILDIR_FOLDERS
+from app.settings import MAILDIR_FOLDERS, PRIVATE_DIRECTORY, SettingsError
 
 _FLAGS = ":2,"
 """What separates a Maildir name from its flags, to which a mail reader may add others."""
@@ -169,6 +169,10 @@ class Spool:
             with tempfile.TemporaryFile(dir=f"{self._maildir}/{folder}", buffering=0) as probe:
                 _write(probe.fileno(), PROBE)
 
+    def is_writable(self) -> bool:
+        """Whether messages can be moved and removed, also where there is no room for another one."""
+        return all(os.access(f"{self._maildir}/{folder}", os.W_OK) for folder in ("new", "cur"))
+
     @contextmanager
     def claim(self, stored: Stored) -> Iterator[Entry | None]:
         """The entry of a stored message; None while another hands it over, and when it is gone.
@@ -222,6 +226,14 @@ class Spool:
                 return _lock(descriptor)
         except OSError:
             return self._exists(place)
+
+
+def require_mail_dir(mail_dir: Path) -> None:
+    """Raise SettingsError when MAIL_DIR takes no message, which stops the start."""
+    try:
+        Spool(mail_dir).check()
+    except OSError as error:
+        raise SettingsError([f"MAIL_DIR={str(mail_dir)!r}: expected {PRIVATE_DIRECTORY}: {error.strerror}"]) from error
 
 
 def _unique_name(place: str) -> str:

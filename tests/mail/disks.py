@@ -10,7 +10,9 @@ from tests.server.gunicorn import ROOT
 
 _FOLDERS = 'mkdir -p "$0/tmp" "$0/new" "$0/cur" && chmod 700 "$0"'
 USUAL = _FOLDERS
-FULL = f'mount -t tmpfs -o size=128k tmpfs "$0" && {_FOLDERS} && ! head -c 1M /dev/zero 2>/dev/null > "$0/filler"'
+TMPFS = f'mount -t tmpfs -o size=128k tmpfs "$0" && {_FOLDERS}'
+FILL = '! head -c 1M /dev/zero 2>/dev/null > "$0/filler"'
+FULL = f"{TMPFS} && {FILL}"
 WITHOUT_INODES = f'mount -t tmpfs -o nr_inodes=4 tmpfs "$0" && {_FOLDERS}'
 READ_ONLY = f'{_FOLDERS} && mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"'
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from app.mail.spool import Spool
 from tests.factories import make_settings
+from tests.mail import disks
 from tests.mail.conftest import MailCommand, MakeMailer, arrived, letter
 from tests.mail.server import DROP, SmtpServer
+
+FLASK = [sys.executable, "-m", "flask", "--app", "wsgi"]
 
 
 class TestList:
@@ -64,8 +68,41 @@ class TestList:
 
         assert "in doubt" in mail("list").stdout
 
+    def test_it_works_on_a_read_only_disk(self, undelivered: Callable[..., None], tmp_path: Path) -> None:
+        undelivered(letter(1))
+
+        result = disks.run(disks.READ_ONLY, tmp_path, [*FLASK, "mail", "list"])
+
+        assert result.returncode == 0
+        assert "waiting   <1@example.com>" in result.stdout
+        assert result.stderr.endswith("\n1 undelivered\n")
+
 
 class TestResend:
+    def test_it_sends_nothing_from_a_read_only_disk_which_would_keep_what_was_delivered(
+        self, undelivered: Callable[..., None], tmp_path: Path
+    ) -> None:
+        undelivered(letter(1))
+
+        with SmtpServer() as server:
+            result = disks.run(disks.READ_ONLY, tmp_path, [*FLASK, "mail", "resend"], **server.environ)
+
+        assert result.returncode == 1
+        assert result.stderr.endswith("Error: MAIL_DIR cannot be written: what is delivered could not be removed\n")
+        assert server.arrivals == []
+
+    def test_it_empties_a_full_disk(self, undelivered: Callable[..., None], mail_dir: Path, tmp_path: Path) -> None:
+        undelivered(letter(1))
+        (path,) = (mail_dir / "new").iterdir()
+        content = path.rename(tmp_path / "message")
+
+        with SmtpServer() as server:
+            full = f'{disks.TMPFS} && cp {content} "$0/new/{path.name}" && {disks.FILL}'
+            result = disks.run(full, tmp_path, [*FLASK, "mail", "resend"], **server.environ)
+
+        assert (result.returncode, arrived(server)) == (0, ["<1@example.com>"])
+        assert result.stderr.endswith("\n1 handled, 0 undelivered\n")
+
     def test_all_messages_are_handed_over_under_their_message_ids(
         self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
     ) -> None:

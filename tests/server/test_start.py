@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from app.settings import PRIVATE_DIRECTORY
 from tests.client import validate_response
+from tests.mail import disks
 from tests.server.gunicorn import ROOT, Server, free_port, serving, start
 
 COMMANDS = {
@@ -58,6 +60,20 @@ def test_every_fault_of_the_settings_stops_the_start_without_a_traceback(tmp_pat
     assert result.returncode != 0
     assert re.findall(r"^([A-Z_]+)=", result.stderr, re.MULTILINE) == ["SMTP_PORT", "TRUSTED_PROXIES"]
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("disk", "reason"),
+    [
+        pytest.param(disks.FULL, "No space left on device", id="full"),
+        pytest.param(disks.READ_ONLY, "Read-only file system", id="read-only"),
+    ],
+)
+def test_a_store_that_takes_no_message_stops_the_start(tmp_path: Path, disk: str, reason: str) -> None:
+    result = disks.run(disk, tmp_path, COMMANDS["gunicorn"], BIND="127.0.0.1:0")
+
+    assert result.returncode != 0
+    assert result.stderr == f"MAIL_DIR='{tmp_path}/mail': expected {PRIVATE_DIRECTORY}: {reason}\n"
 
 
 @pytest.mark.parametrize("missing", ["marshmallow", "email_validator"])
