@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from email_validator import EmailNotValidError, validate_email
+from email_validator import EmailNotValidError, EmailSyntaxError, validate_email
 from marshmallow import INCLUDE, Schema, ValidationError, fields, pre_load
 from marshmallow.validate import Length, OneOf, Range
 
 from app.contact.submission import FORM_TYPES, Address
+
+MAX_ADDRESS_BYTES = 254
+"""Bytes of an address: the 256 of a path without its angle brackets (RFC 5321, section 4.5.3.1.3)."""
 
 _INT64_DIGITS = 19
 
@@ -22,10 +25,13 @@ class _Email(_Text):
     """An address that is valid by its syntax; nothing is asked of the DNS."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any) -> Any:
-        text = super()._deserialize(value, attr, data, **kwargs)
+        text = super()._deserialize(value, attr, data, **kwargs).strip()
         try:
+            # The library normalises before it looks at the length, and a long run of marks takes it seconds.
+            if len(text.encode(errors="replace")) > MAX_ADDRESS_BYTES:
+                raise EmailSyntaxError("The address is too long.")
             # test_environment: addresses under .test are good syntax, and what test tools generate.
-            address = validate_email(text.strip(), check_deliverability=False, test_environment=True)
+            address = validate_email(text, check_deliverability=False, test_environment=True)
         except EmailNotValidError as error:
             raise ValidationError("Debe ser una dirección de correo electrónico.") from error
         return Address(address.normalized, address.ascii_email)

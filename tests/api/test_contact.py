@@ -15,6 +15,7 @@ import pytest
 from freezegun import freeze_time
 from freezegun.api import FrozenDateTimeFactory
 
+from tests.attack.inputs import BODIES
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.factories import SUNSET, WRONG_BODY, contact_body
@@ -498,3 +499,12 @@ def test_the_alias_outlives_the_sunset(make_client: MakeClient, mailer: Recordin
 
 def test_the_query_does_not_matter(client: ValidatingClient) -> None:
     assert client.post(f"{LEGACY}?section=x&form_type=x", json=contact_body()).status_code == 200
+
+
+def test_an_email_of_32_600_combining_marks_is_no_address(client: ValidatingClient) -> None:
+    content_type, body = BODIES["email: marks in descending class"]
+
+    response = client.post(VERSIONED, data=body, content_type=content_type)
+
+    assert response.status_code == 400
+    assert response.get_json()["error"]["code"] == "invalid_email"

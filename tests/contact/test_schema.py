@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from email_validator import EmailNotValidError, validate_email
 
-from app.contact.schema import examine
+from app.contact import schema
+from app.contact.schema import MAX_ADDRESS_BYTES, examine
 from app.contact.submission import FORM_TYPES, Address
 from tests.factories import contact_body
 
@@ -170,6 +172,47 @@ def test_an_address_is_trimmed_and_checked_by_its_syntax(text: str, address: Add
 
     assert faults == {}
     assert values["email"] == address
+
+
+@pytest.mark.parametrize("letter", ["a", "ñ", "e\u0301", "€", "🏦"])
+@pytest.mark.parametrize("domain", ["example.com", "compañía.example"])
+def test_no_address_that_the_library_takes_is_too_long(letter: str, domain: str) -> None:
+    taken = 0
+    for length in range(1, MAX_ADDRESS_BYTES + 2):
+        address = f"{letter * length}@{domain}"
+        try:
+            validate_email(address, check_deliverability=False)
+        except EmailNotValidError:
+            valid = False
+        else:
+            valid = True
+        taken += valid
+
+        _, faults = examine(contact_body(email=f" {address} "))
+
+        assert (faults == {}) is valid
+    assert 0 < taken <= MAX_ADDRESS_BYTES
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        pytest.param("a" * (MAX_ADDRESS_BYTES + 1 - len("@b.co")) + "@b.co", id="255 letters"),
+        pytest.param("ñ" * 125 + "@b.co", id="255 bytes"),
+        pytest.param("a" + "\u0301" * 16_300 + "\u0323" * 16_300 + "@b.co", id="32,600 combining marks"),
+        pytest.param("a" * 60_000, id="no address"),
+    ],
+)
+def test_what_is_longer_than_an_address_does_not_reach_the_library(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    # What the library answers is the same, after seconds.
+    asked: list[str] = []
+    monkeypatch.setattr(schema, "validate_email", lambda text, **_: asked.append(text))
+
+    _, faults = examine(contact_body(email=address))
+
+    assert (list(faults), asked) == (["email"], [])
 
 
 def test_every_faulty_field_is_named_with_messages() -> None:
