@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from app.ratelimit.client import client_key
+from app.ratelimit.client import client_key, forwarded_entry
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -46,10 +46,7 @@ class Addresses:
 
     def _forwarded(self, environ: dict[str, Any], name: str) -> str:
         """The entry that the outermost trusted proxy added, empty when there is none."""
-        if not self._trusted_proxies:
-            return ""
-        entries = environ.get(name, "").split(",")
-        return entries[-self._trusted_proxies].strip() if len(entries) >= self._trusted_proxies else ""
+        return forwarded_entry(environ.get(name, ""), self._trusted_proxies)
 
 
 def _own_host(environ: dict[str, Any]) -> str:

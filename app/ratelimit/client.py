@@ -16,14 +16,16 @@ def client_key(remote_address: str, forwarded_for: str, trusted_proxies: int) ->
     counts. When there is no such entry or it is no address, the address of the connection does, never an entry further
     left, for those are the client's own words.
     """
-    if trusted_proxies:
-        entries = forwarded_for.rsplit(",", trusted_proxies)
-        if len(entries) >= trusted_proxies:
-            key = _parse(entries[-trusted_proxies])
-            if key is not None:
-                return key
-    key = _parse(remote_address)
+    entry = forwarded_entry(forwarded_for, trusted_proxies)
+    key = (_parse(entry) if entry else None) or _parse(remote_address)
     return remote_address.encode(errors="replace") if key is None else key
+
+
+def forwarded_entry(field: str, trusted_proxies: int) -> str:
+    """The entry of an X-Forwarded-* field that the outermost trusted proxy added, empty when there is none."""
+    # From the right: the entries further left are the client's own, and can be hundreds of thousands.
+    entries = field.rsplit(",", trusted_proxies)
+    return entries[-trusted_proxies].strip() if 0 < trusted_proxies <= len(entries) else ""
 
 
 def truncated(key: bytes) -> str:

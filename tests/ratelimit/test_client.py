@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.ratelimit.client import client_key, truncated
+from app.ratelimit.client import client_key, forwarded_entry, truncated
 
 PROXY = "198.51.100.1"
 
@@ -153,3 +155,15 @@ def test_a_log_shows_no_more_than_a_clients_network(address: str, shown: str) ->
 @given(st.binary(max_size=20))
 def test_no_key_breaks_the_log(key: bytes) -> None:
     assert truncated(key).isascii()
+
+
+def test_a_field_of_many_entries_is_not_taken_apart() -> None:
+    field = "," * 800_000
+    tracemalloc.start()
+    try:
+        assert forwarded_entry(field, 2) == ""
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 2 * len(field)
