@@ -1,6 +1,8 @@
 """The server's settings, all from the environment: gunicorn reads this file by itself."""
 
+import gc
 import os
+import sys
 
 from app.logs import logging_config
 from app.mail.spool import require_mail_dir
@@ -31,6 +33,10 @@ forwarded_allow_ips = ""
 secure_scheme_headers = {}
 forwarder_headers = ""
 
+# gunicorn does not count the fields that it drops for an underscore in their name: one request may hold 200,000 of
+# them, and looking through them takes it seven seconds. nginx never passes such a field on.
+header_map = "refuse"
+
 # The control socket would be one more thing to protect, and one per service on the same machine at that.
 control_socket_disable = True
 
@@ -39,6 +45,10 @@ def post_worker_init(worker: object) -> None:
     """Let the storage and the first mail check be ready before the first request comes, unless a server hangs."""
     worker.wsgi.extensions["rate_limit_storage"].start(wait=1)
     worker.wsgi.extensions["mail_health"].start(wait=1)
+    # A request needs the interpreter's lock three times, and while another computes it waits this long for each.
+    sys.setswitchinterval(0.001)
+    # What is loaded stays. Looking through it for garbage would hold the lock for as long as a large request does.
+    gc.freeze()
 
 
 def worker_exit(_server: object, worker: object) -> None:

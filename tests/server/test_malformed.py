@@ -44,6 +44,7 @@ REFUSED_BELOW_THE_APP = {
     "too many headers": b"GET /api HTTP/1.1\r\nHost: a\r\n" + b"X-A: b\r\n" * 120 + b"\r\n",
     "header without colon": b"GET /api HTTP/1.1\r\nHost: a\r\nnonsense\r\n\r\n",
     "bad header name": b"GET /api HTTP/1.1\r\nHost: a\r\nB@d Name: x\r\n\r\n",
+    "underscore in a header name": b"GET /api HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: 192.0.2.7\r\n\r\n",
     "folded header": b"GET /api HTTP/1.1\r\nHost: a\r\nX-A: b\r\n c\r\n\r\n",
     "NUL in a header": b"GET /api HTTP/1.1\r\nHost: a\r\nX-A: b\x00c\r\n\r\n",
     "Content-Length of letters": POST + b"Content-Length: abc\r\n\r\n{}",

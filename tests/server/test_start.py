@@ -164,3 +164,19 @@ def test_no_proxy_is_believed_unless_it_is_trusted(tmp_path: Path) -> None:
 
     assert json.loads(distrusted)["data"]["docs"]["openapi"].startswith("http://127.0.0.1:")
     assert json.loads(trusted)["data"]["docs"]["openapi"] == "https://www.example.com/openapi.json"
+
+
+def test_no_thread_of_a_worker_keeps_the_others_waiting_for_long(tmp_path: Path) -> None:
+    started = """if True:
+        import gc, runpy, sys
+        from unittest.mock import MagicMock
+        runpy.run_path("gunicorn.conf.py")["post_worker_init"](MagicMock())
+        print(sys.getswitchinterval(), gc.get_freeze_count() > 10_000)
+    """
+    environ = {"MAIL_DIR": str(tmp_path / "mail"), "PATH": os.environ["PATH"]}
+
+    result = subprocess.run(
+        [sys.executable, "-c", started], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert result.stdout == "0.001 True\n"
