@@ -45,6 +45,7 @@ ENCODED_BYTES = 36
 _BREAKS = "\n\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0)]
 _TO_ONE_LINE = dict.fromkeys([*_CONTROLS, *map(ord, _BREAKS)], " ")
+_to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps would make an encoder for each of 8,000 fields
 _TO_TEXT = dict.fromkeys(_CONTROLS, " ") | dict.fromkeys(map(ord, _BREAKS), "\n") | {ord("\t"): "\t"}
 
 
@@ -114,7 +115,7 @@ def _rows(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _shown(value: Any) -> str:
     if isinstance(value, Address):
         return value.normalized
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else _to_json(value)
     return text.replace("\r\n", "\n").replace("\r", "\n").translate(_TO_TEXT)
 
 
