@@ -25,6 +25,11 @@ class Addresses:
         if settings.bind.startswith("unix:") and not settings.trusted_proxies:
             logger.warning("a unix socket tells no client's address: with TRUSTED_PROXIES=0 all clients count as one")
 
+    @property
+    def are_fixed(self) -> bool:
+        """Whether the base address is the operator's, and not what a client names."""
+        return self._public_base_url is not None
+
     def client(self, environ: dict[str, Any]) -> bytes:
         """The key that the limiter counts the request under."""
         return client_key(

@@ -17,7 +17,6 @@ from app.api.framework import Response
 from app.api.hooks import DOCUMENT_PATH
 
 LEGACY_CONTACT_PATH = "/contact.php"
-DOCUMENT_CACHE_CONTROL = "public, max-age=300"
 DOCUMENT_FILE = Path(__file__).parents[2] / "static" / "openapi.json"
 
 
@@ -25,6 +24,8 @@ def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], Respons
     """The blueprint."""
     blueprint = Blueprint("root", __name__)
     document = json.loads(DOCUMENT_FILE.read_bytes())
+    # Without PUBLIC_BASE_URL the document names the host that a client made up: no cache may show it to another one.
+    caching = f"{'public' if addresses.are_fixed else 'private'}, max-age=300"
 
     @lru_cache(maxsize=32)
     def render(base_url: str) -> tuple[bytes, str]:
@@ -36,7 +37,7 @@ def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], Respons
     def get_document() -> Response:
         body, etag = render(addresses.base_url(request.environ))
         response = Response(body)
-        response.caching = DOCUMENT_CACHE_CONTROL
+        response.caching = caching
         response.headers["ETag"] = etag
         given = request.headers.get("If-None-Match", "")
         # No tag can hold the quotes of this one (RFC 9110, section 8.8.3): it is found without parsing the others.

@@ -46,6 +46,22 @@ def test_the_document_may_be_cached_and_errors_may_not(client: ValidatingClient)
     assert client.options(PATH).headers["Cache-Control"] == "no-store"
 
 
+@pytest.mark.parametrize("proxies", ["0", "1"])
+def test_no_cache_may_show_others_a_host_that_a_client_made_up(make_client: MakeClient, proxies: str) -> None:
+    response = make_client(TRUSTED_PROXIES=proxies).get(
+        PATH, headers={"X-Forwarded-Host": "evil.example.com", "Host": "evil.example.com"}
+    )
+
+    assert "evil.example.com" in response.text
+    assert response.headers["Cache-Control"] == "private, max-age=300"
+
+
+def test_every_cache_may_keep_the_document_of_a_known_address(make_client: MakeClient) -> None:
+    response = make_client(PUBLIC_BASE_URL="https://www.example.com").get(PATH)
+
+    assert response.headers["Cache-Control"] == "public, max-age=300"
+
+
 @pytest.mark.parametrize("condition", ["{etag}", "W/{etag}", '"other", {etag}', "*"])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_a_known_document_is_not_sent_again(client: ValidatingClient, method: str, condition: str) -> None:
