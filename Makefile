@@ -9,7 +9,7 @@ NODE := node_modules/.bin
 DEMO_PORT := 8080
 
 # Folders of tests/ with a target of their own, because they need programs that `make test` does without.
-EXTRA_TESTS := browser deploy redis
+EXTRA_TESTS := attack browser deploy redis
 
 # Only the tests on a real redis-server run this, so its coverage is measured there.
 SHARED_LIMITS := app/ratelimit/shared.py
@@ -20,7 +20,7 @@ need = command -v $(1) >/dev/null || { $(AS_ROOT) apt-get update -qq && $(AS_ROO
 	|| { echo "$(1) is missing and could not be installed: please install it" >&2; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo install test test-deploy test-browser test-redis lint lint-api format check fuzz bench lock clean
+.PHONY: help run demo install test test-deploy test-browser test-redis attack lint lint-api format check fuzz bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,13 @@ test-redis: $(VENV)/.dev ## Test the limits that processes share on a real redis
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include=$(SHARED_LIMITS)
 
+attack: $(VENV)/.dev ## Attack the service as it is shipped, in some two minutes (verdicts: build/attacks.txt)
+	@$(call need,nginx,nginx)
+	@$(call need,redis-server,redis-server)
+	rm -f build/attacks.txt
+	$(BIN)/python -m pytest tests/attack
+	@cat build/attacks.txt
+
 lint: $(VENV)/.dev ## Run the linters and the type checker
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -79,7 +86,7 @@ format: $(VENV)/.dev ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-check: lint lint-api test test-deploy test-browser test-redis ## All that CI runs
+check: lint lint-api test test-deploy test-browser test-redis attack ## All that CI runs
 
 fuzz: $(VENV)/.dev ## Try many thousand hostile cases (15 to 20 minutes)
 	FUZZ_CASES=8000 $(BIN)/python -m pytest tests/fuzz --hypothesis-show-statistics

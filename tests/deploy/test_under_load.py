@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import resource
 import signal
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,8 +19,6 @@ from tests.mail.server import SmtpServer
 ALL_WELL = {("GET", "200"), ("POST", "200")}
 ANSWERS = 50
 SLOW_CLIENTS = 100
-HALF_SENT_HEADS = 1600
-"""More than twice what Debian's nginx.conf lets a process of nginx have."""
 
 
 def slow_mail_server() -> SmtpServer:
@@ -123,27 +120,6 @@ def test_slow_clients_cost_nobody_else_anything(tmp_path: Path) -> None:
     assert without.outcomes.keys() == beside.outcomes.keys() == ALL_WELL
     # They had not sent enough to be requests, so none of the service's threads has heard of them.
     assert served.log("0").count('"route": "/contact.php"') == 0
-
-
-@pytest.fixture
-def _many_descriptors() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * HALF_SENT_HEADS), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-@pytest.mark.usefixtures("_many_descriptors")
-def test_half_sent_heads_from_one_address_leave_room_for_others(tmp_path: Path) -> None:
-    """limit_conn counts a connection from its first whole head on."""
-    with site(tmp_path, "0", "1") as served, ExitStack() as stack:
-        for _ in range(HALF_SENT_HEADS):
-            stack.enter_context(served.open(served.http_port)).sendall(b"GET /api HTTP/1.1\r\nHost: a\r\n")
-        with load(served) as others:
-            others.wait_for(ANSWERS)
-
-    others.report(f"beside {HALF_SENT_HEADS} half-sent heads from one address")
-    assert others.outcomes.keys() == ALL_WELL
 
 
 def begin(number: int) -> bytes:

@@ -1,0 +1,303 @@
+"""Attacks on the service as it is shipped, through nginx or on a process's own socket; all stay on this machine.
+
+Each once did harm, and says in build/attacks.txt what it comes to now.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.attack.delay import Connect, connector, exchange, measure
+from tests.attack.inputs import BODIES, REQUESTS
+from tests.attack.verdicts import verdict
+from tests.deploy.load import load, new_client
+from tests.deploy.site import Site, environment_file, site
+from tests.factories import SUNSET, contact_body
+from tests.mail.scripted import Act, ScriptedServer
+from tests.redis.server import RedisServer, way_to
+from tests.server.gunicorn import ROOT
+
+ANSWERS = 200
+"""Requests of each kind by other visitors, while an attack goes on."""
+
+GENEROUS = 10.0
+"""Seconds in which a machine that is merely busy has answered."""
+
+QUOTA = 60
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Site]:
+    with site(tmp_path, "0", "1") as served:
+        yield served
+
+
+def own_socket(served: Site, instance: str = "0") -> Connect:
+    """Connects to a process past nginx."""
+    return connector(f"unix:{served.directory}/run/{instance}/gunicorn.sock")
+
+
+def get(target: str, client: str = "203.0.113.1", fields: str = "") -> bytes:
+    return f"GET {target} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {client}\r\n{fields}\r\n".encode()
+
+
+class TestUnreadBodies:
+    """Attack 1: clients that are refused, whose bodies nobody reads, make the requests of others fail."""
+
+    LENGTH = 127_000
+    ATTACKERS = ("127.0.1.1", "127.0.1.2")
+
+    @pytest.mark.parametrize("method", ["POST", "OPTIONS", "GET"])
+    def test_no_other_request_fails(self, served: Site, method: str) -> None:
+        stop = threading.Event()
+
+        def attack(client: str) -> int:
+            sent = 0
+            while not stop.is_set():
+                served.request(method, "/contact.php", client=client, body=b"a" * self.LENGTH)
+                sent += 1
+            return sent
+
+        with ThreadPoolExecutor(4) as pool:
+            attacks = [pool.submit(attack, client) for client in self.ATTACKERS * 2]
+            try:
+                with load(served) as others:
+                    others.wait_for(ANSWERS)
+            finally:
+                stop.set()
+            bodies = sum(attack.result() for attack in attacks)
+
+        failed = sum(count for (_, outcome), count in others.outcomes.items() if outcome != "200")
+        verdict(
+            f"1 unread bodies, {method}",
+            f"{failed} of {others.outcomes.total()} requests of others failed beside {bodies} bodies",
+        )
+        assert others.outcomes.keys() == {("GET", "200"), ("POST", "200")}
+
+
+class TestWorstInputs:
+    """Attack 2: one form that holds the interpreter's lock."""
+
+    LONGEST = 1.0
+    """Seconds that another client may wait. The goal is 0.02, but a busy machine stops for longer; it once was 3.5."""
+
+    def test_no_form_stops_the_process(self, served: Site) -> None:
+        requests = {name: request for name, request in REQUESTS.items() if name in BODIES}
+
+        measured = list(measure(own_socket(served), requests, repetitions=3))
+
+        worst = max(measured, key=lambda measurement: statistics.median(measurement.delays))
+        delay = statistics.median(worst.delays)
+        verdict(
+            "2 worst inputs", f"of {len(measured)}, the worst delays others by {delay * 1000:.0f} ms ({worst.name})"
+        )
+        assert delay < self.LONGEST
+
+
+class TestOddTargets:
+    """Attack 3: a target that the router reads otherwise than the limits do."""
+
+    TARGET = "x:api/v1/health?://"
+
+    @pytest.mark.parametrize("environ", [{}, SUNSET], ids=["quota", "sunset"])
+    def test_it_reaches_no_view(self, tmp_path: Path, environ: dict[str, str]) -> None:
+        with site(tmp_path, "0", environ=environ) as served:
+            connect = own_socket(served)
+            with connect() as connection:
+                for _ in range(QUOTA):
+                    exchange(connection, get("/api/v1/health"))
+                statuses = Counter(exchange(connection, get(self.TARGET)) for _ in range(200))
+            through_nginx = served.exchange(get(self.TARGET)).status
+
+        verdict(f"3 odd target past {'the sunset' if environ else 'the quota'}", f"answered {dict(statuses)}")
+        assert statuses.keys() == {400}
+        assert through_nginx == 400
+
+
+class TestSelfishClients:
+    """Attack 4: clients that ask for the close of their connection and never close it."""
+
+    CLIENTS = 40
+
+    @pytest.mark.parametrize("unread", ["", "Content-Length: 100000\r\n"], ids=["whole", "unread body"])
+    def test_nobody_waits_for_them(self, served: Site, unread: str) -> None:
+        connect = own_socket(served)
+        with ExitStack() as stack:
+            for _ in range(self.CLIENTS):
+                selfish = stack.enter_context(connect())
+                selfish.sendall(get("/openapi.json", fields=f"Connection: close\r\n{unread}"))
+            asked = time.monotonic()
+            with connect() as other:
+                status = exchange(other, get("/api", client="203.0.113.2"))
+            waited = time.monotonic() - asked
+
+        verdict(f"4 {self.CLIENTS} clients that never close{' (unread body)' * bool(unread)}", f"waited {waited:.2f} s")
+        assert status == 200
+        assert waited < GENEROUS
+
+
+class TestExhaustion:
+    """Attack 5: threads and descriptors."""
+
+    THREADS_BESIDES = 10
+    """The threads of a process that serve no requests, at most."""
+
+    def test_a_dns_that_hangs_breeds_no_threads(self, tmp_path: Path) -> None:
+        (tmp_path / "sitecustomize.py").write_text(
+            "import socket, time\nlook_up = socket.getaddrinfo\n"
+            "socket.getaddrinfo = lambda *a, **k: look_up(*a, **k) if k.get('flags') else time.sleep(3600)\n"
+        )
+        environ = {"PYTHONPATH": str(tmp_path), "SMTP_HOST": "mail.example.com", "SMTP_TIMEOUT": "0.2"}
+        with site(tmp_path, "0", environ=environ) as served, ThreadPoolExecutor(8) as pool:
+            worker = Path(f"/proc/{served.worker('0')}")
+            statuses = Counter(
+                pool.map(
+                    lambda client: served.request("POST", "/contact.php", client=client, body=contact_body()).status,
+                    [new_client() for _ in range(200)],
+                )
+            )
+            threads = len(list((worker / "task").iterdir()))
+            descriptors = len(list((worker / "fd").iterdir()))
+
+        verdict("5 DNS that hangs, 200 forms", f"{threads} threads, {descriptors} descriptors")
+        assert statuses.keys() == {500}
+        assert threads <= int(os.environ.get("THREADS", "32")) + self.THREADS_BESIDES
+
+    def test_idle_connections_do_not_end_the_worker(self, served: Site) -> None:
+        connect, worker = own_socket(served), served.worker("0")
+        resource.prlimit(worker, resource.RLIMIT_NOFILE, (80, 4096))
+        with ExitStack() as stack:
+            kept = stack.enter_context(connect())
+            before = exchange(kept, get("/api"))
+            for _ in range(100):
+                stack.enter_context(connect())
+            deadline = time.monotonic() + 30
+            while "Too many open files" not in served.log("0") and time.monotonic() < deadline:
+                time.sleep(0.05)
+            during = exchange(kept, get("/api"))
+        with connect() as later:
+            after = exchange(later, get("/api"))
+
+        same = served.worker("0") == worker
+        said = served.log("0").count("Too many open files")
+        verdict(
+            "5 idle connections without descriptors", f"{'the same worker' if same else 'it died'}, said {said} times"
+        )
+        assert (before, during, after, same, said) == (200, 200, 200, True, 1)
+
+
+class TestOddFiles:
+    """Attack 6: files in MAIL_DIR that are no messages."""
+
+    def test_only_messages_are_handed_over(self, tmp_path: Path) -> None:
+        with site(tmp_path, "0") as served:
+            assert served.request("POST", "/contact.php", body=contact_body()).status == 200
+        new = tmp_path / "mail" / "new"
+        (new / "folder").mkdir()
+        os.mkfifo(new / "fifo")
+        (new / ".probe-1").touch()
+        (new / "1700000000000000000.1.0123456789abcdef0123456789abcdef").touch()
+        (new / "letter").write_bytes("Subject: ñ\n\nHola\n".encode("latin-1"))
+        odd = {path.name for path in new.iterdir() if "Message-ID" not in text(path)}
+
+        with ScriptedServer() as mail_server:
+            operate = [sys.executable, "-m", "flask", "--app", "wsgi", "mail"]
+            environ = os.environ | environment_file() | mail_server.environ | {"MAIL_DIR": str(tmp_path / "mail")}
+            for command in ("list", "resend"):
+                subprocess.run([*operate, command], cwd=ROOT, env=environ, timeout=30, check=False, capture_output=True)
+            mailed = len(mail_server.taken)
+
+        left = {path.name for path in new.iterdir()}
+        verdict("6 odd files", f"{mailed} of 1 message mailed, {len(left)} of {len(odd)} odd files left alone")
+        assert (mailed, left) == (1, odd)
+
+
+def text(path: Path) -> str:
+    return path.read_text(errors="replace") if path.is_file() else ""
+
+
+class TestReplyWithoutEnd:
+    """Attack 7: a mail server that never stops answering."""
+
+    MEGABYTES = 50
+
+    @pytest.mark.parametrize("act", [Act.FLOOD_WITH_LINES, Act.FLOOD_WITH_A_LINE])
+    def test_it_takes_little_memory(self, tmp_path: Path, act: Act) -> None:
+        with (
+            ScriptedServer({"MAIL": act}) as mail_server,
+            site(tmp_path, "0", environ=mail_server.environ | {"SMTP_TIMEOUT": "5"}) as served,
+        ):
+            before = memory(served.worker("0"))
+            answer = served.request("POST", "/contact.php", body=contact_body())
+            grown = memory(served.worker("0")) - before
+
+        verdict(f"7 {act.value}", f"{grown:.1f} MB")
+        assert answer.code == "mail_delivery_failed"
+        assert grown < self.MEGABYTES
+
+
+def memory(process: int) -> float:
+    """The megabytes that it has held at most."""
+    (line,) = [line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) / 1024
+
+
+class TestHalfSentHeads:
+    """Attack 8: one address that takes all connections of nginx; limit_conn counts from the first whole head on."""
+
+    CONNECTIONS = 1600
+    """More than twice what Debian's nginx.conf lets a process of nginx have."""
+
+    @pytest.fixture(autouse=True)
+    def _many_descriptors(self) -> Iterator[None]:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * self.CONNECTIONS), hard))
+        yield
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    def test_they_leave_room_for_others(self, served: Site) -> None:
+        with ExitStack() as stack:
+            for _ in range(self.CONNECTIONS):
+                stack.enter_context(served.open(served.http_port)).sendall(b"GET /api HTTP/1.1\r\nHost: a\r\n")
+            with load(served) as others:
+                others.wait_for(ANSWERS)
+
+        failed = sum(count for (_, outcome), count in others.outcomes.items() if outcome != "200")
+        verdict(
+            f"8 {self.CONNECTIONS} half-sent heads", f"{failed} of {others.outcomes.total()} requests of others failed"
+        )
+        assert others.outcomes.keys() == {("GET", "200"), ("POST", "200")}
+
+
+class TestLateAnswer:
+    """Attack 9: a shared storage that is slow once gives each client a second quota."""
+
+    def test_one_late_answer_loosens_no_limit(self, tmp_path: Path) -> None:
+        client = "203.0.113.1"
+        with RedisServer(tmp_path) as server, way_to(server) as way:
+            environ = {"RATE_LIMIT_STORAGE": way.url}
+            with site(tmp_path, "0", "1", environ=environ) as served, ExitStack() as stack:
+                ways = [stack.enter_context(own_socket(served, instance)()) for instance in ("0", "1")]
+                statuses: Counter[int] = Counter()
+                for number in range(300):
+                    if number == QUOTA // 2:
+                        way.hold(socket.inet_aton(client).hex().encode())
+                    statuses[exchange(ways[number % 2], get("/api", client))] += 1
+
+        verdict("9 one late answer of the storage", f"{statuses[200]} of {QUOTA} accepted")
+        assert statuses[200] <= QUOTA + 1
+        assert statuses.keys() == {200, 429}
