@@ -10,9 +10,7 @@ from app.ratelimit.storage import create_storage
 from app.settings import Settings
 
 settings = Settings.from_env(os.environ)
-# What cannot be used stops the start here, and not one worker after the other.
-create_storage(settings)
-require_mail_dir(settings.mail_dir)
+create_storage(settings)  # One that cannot be used stops the start here, and not one worker after the other.
 
 bind = settings.bind
 workers = settings.workers
@@ -39,6 +37,11 @@ header_map = "refuse"
 
 # The control socket would be one more thing to protect, and one per service on the same machine at that.
 control_socket_disable = True
+
+
+def on_starting(_server: object) -> None:
+    """Stop the start when MAIL_DIR takes no message. A reload goes on: mail is delivered even with a full disk."""
+    require_mail_dir(settings.mail_dir)
 
 
 def post_worker_init(worker: object) -> None:

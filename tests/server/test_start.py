@@ -73,7 +73,32 @@ def test_a_store_that_takes_no_message_stops_the_start(tmp_path: Path, disk: str
     result = disks.run(disk, tmp_path, COMMANDS["gunicorn"], BIND="127.0.0.1:0")
 
     assert result.returncode != 0
-    assert result.stderr == f"MAIL_DIR='{tmp_path}/mail': expected {PRIVATE_DIRECTORY}: {reason}\n"
+    starting, line = result.stderr.splitlines()
+    assert "Starting gunicorn" in starting
+    assert line == f"MAIL_DIR='{tmp_path}/mail': expected {PRIVATE_DIRECTORY}: {reason}"
+
+
+RELOAD = """
+import signal, sys, time
+from pathlib import Path
+from tests.server.gunicorn import serving
+
+directory = Path(sys.argv[1])
+with serving(directory) as server:
+    try:
+        (directory / "mail" / "filler").write_bytes(bytes(1 << 20))
+    except OSError:
+        server.process.send_signal(signal.SIGHUP)
+        while server.log.count("Booting worker") < 2 and server.process.poll() is None:
+            time.sleep(0.05)
+        print(server.process.poll(), server.request("OPTIONS", "/api")[0].status)
+"""
+
+
+def test_a_disk_that_is_full_stops_no_reload(tmp_path: Path) -> None:
+    result = disks.run(disks.TMPFS, tmp_path, [sys.executable, "-c", RELOAD, str(tmp_path)])
+
+    assert result.stdout == "None 204\n", result.stderr
 
 
 @pytest.mark.parametrize("missing", ["marshmallow", "email_validator"])
