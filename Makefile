@@ -67,8 +67,7 @@ attack: $(VENV)/.dev ## Attack the service as it is shipped, in some two minutes
 	@$(call need,nginx,nginx)
 	@$(call need,redis-server,redis-server)
 	rm -f build/attacks.txt
-	$(BIN)/python -m pytest tests/attack
-	@cat build/attacks.txt
+	$(BIN)/python -m pytest tests/attack; status=$$?; cat build/attacks.txt; exit $$status
 
 lint: $(VENV)/.dev ## Run the linters and the type checker
 	$(BIN)/ruff check .

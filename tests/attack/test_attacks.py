@@ -27,7 +27,7 @@ from tests.attack.verdicts import verdict
 from tests.deploy.load import load, new_client
 from tests.deploy.site import Site, environment_file, site
 from tests.factories import SUNSET, contact_body
-from tests.mail.scripted import Act, ScriptedServer
+from tests.mail.scripted import FLOOD, Act, ScriptedServer
 from tests.redis.server import RedisServer, way_to
 from tests.server.gunicorn import ROOT
 
@@ -85,8 +85,8 @@ class TestUnreadBodies:
         verdict(
             f"1 unread bodies, {method}",
             f"{failed} of {others.outcomes.total()} requests of others failed beside {bodies} bodies",
+            held=failed == 0,
         )
-        assert others.outcomes.keys() == {("GET", "200"), ("POST", "200")}
 
 
 class TestWorstInputs:
@@ -103,9 +103,10 @@ class TestWorstInputs:
         worst = max(measured, key=lambda measurement: statistics.median(measurement.delays))
         delay = statistics.median(worst.delays)
         verdict(
-            "2 worst inputs", f"of {len(measured)}, the worst delays others by {delay * 1000:.0f} ms ({worst.name})"
+            "2 worst inputs",
+            f"the worst of {len(measured)} delays others by {delay * 1000:.0f} ms ({worst.name})",
+            held=delay < self.LONGEST,
         )
-        assert delay < self.LONGEST
 
 
 class TestOddTargets:
@@ -123,9 +124,11 @@ class TestOddTargets:
                 statuses = Counter(exchange(connection, get(self.TARGET)) for _ in range(200))
             through_nginx = served.exchange(get(self.TARGET)).status
 
-        verdict(f"3 odd target past {'the sunset' if environ else 'the quota'}", f"answered {dict(statuses)}")
-        assert statuses.keys() == {400}
-        assert through_nginx == 400
+        verdict(
+            f"3 odd target past the {'sunset' if environ else 'quota'}",
+            f"{statuses[200]} of 200 reached the view; through nginx it is answered {through_nginx}",
+            held=statuses.keys() == {400} and through_nginx == 400,
+        )
 
 
 class TestSelfishClients:
@@ -145,16 +148,18 @@ class TestSelfishClients:
                 status = exchange(other, get("/api", client="203.0.113.2"))
             waited = time.monotonic() - asked
 
-        verdict(f"4 {self.CLIENTS} clients that never close{' (unread body)' * bool(unread)}", f"waited {waited:.2f} s")
-        assert status == 200
-        assert waited < GENEROUS
+        verdict(
+            f"4 {self.CLIENTS} clients that never close{' (unread body)' * bool(unread)}",
+            f"another one waited {waited:.2f} s for its answer",
+            held=status == 200 and waited < GENEROUS,
+        )
 
 
 class TestExhaustion:
     """Attack 5: threads and descriptors."""
 
-    THREADS_BESIDES = 10
-    """The threads of a process that serve no requests, at most."""
+    THREADS = 42
+    """The 32 of a process that serve requests, and some besides."""
 
     def test_a_dns_that_hangs_breeds_no_threads(self, tmp_path: Path) -> None:
         (tmp_path / "sitecustomize.py").write_text(
@@ -173,9 +178,11 @@ class TestExhaustion:
             threads = len(list((worker / "task").iterdir()))
             descriptors = len(list((worker / "fd").iterdir()))
 
-        verdict("5 DNS that hangs, 200 forms", f"{threads} threads, {descriptors} descriptors")
-        assert statuses.keys() == {500}
-        assert threads <= int(os.environ.get("THREADS", "32")) + self.THREADS_BESIDES
+        verdict(
+            "5 DNS that hangs, 200 forms",
+            f"{threads} threads, {descriptors} descriptors",
+            held=statuses.keys() == {500} and threads <= self.THREADS,
+        )
 
     def test_idle_connections_do_not_end_the_worker(self, served: Site) -> None:
         connect, worker = own_socket(served), served.worker("0")
@@ -195,9 +202,10 @@ class TestExhaustion:
         same = served.worker("0") == worker
         said = served.log("0").count("Too many open files")
         verdict(
-            "5 idle connections without descriptors", f"{'the same worker' if same else 'it died'}, said {said} times"
+            "5 more connections than descriptors",
+            f"the worker {'lives' if same else 'died'}, and said so {said} times",
+            held=(before, during, after, same, said) == (200, 200, 200, True, 1),
         )
-        assert (before, during, after, same, said) == (200, 200, 200, True, 1)
 
 
 class TestOddFiles:
@@ -222,8 +230,11 @@ class TestOddFiles:
             mailed = len(mail_server.taken)
 
         left = {path.name for path in new.iterdir()}
-        verdict("6 odd files", f"{mailed} of 1 message mailed, {len(left)} of {len(odd)} odd files left alone")
-        assert (mailed, left) == (1, odd)
+        verdict(
+            "6 odd files",
+            f"{mailed} of 1 message mailed, {len(left & odd)} of {len(odd)} odd files left alone",
+            held=(mailed, left) == (1, odd),
+        )
 
 
 def text(path: Path) -> str:
@@ -233,27 +244,20 @@ def text(path: Path) -> str:
 class TestReplyWithoutEnd:
     """Attack 7: a mail server that never stops answering."""
 
-    MEGABYTES = 50
-
     @pytest.mark.parametrize("act", [Act.FLOOD_WITH_LINES, Act.FLOOD_WITH_A_LINE])
-    def test_it_takes_little_memory(self, tmp_path: Path, act: Act) -> None:
+    def test_it_is_not_listened_to(self, tmp_path: Path, act: Act) -> None:
         with (
             ScriptedServer({"MAIL": act}) as mail_server,
             site(tmp_path, "0", environ=mail_server.environ | {"SMTP_TIMEOUT": "5"}) as served,
         ):
-            before = memory(served.worker("0"))
             answer = served.request("POST", "/contact.php", body=contact_body())
-            grown = memory(served.worker("0")) - before
+            sent = max(connection.flooded for connection in mail_server.connections)
 
-        verdict(f"7 {act.value}", f"{grown:.1f} MB")
-        assert answer.code == "mail_delivery_failed"
-        assert grown < self.MEGABYTES
-
-
-def memory(process: int) -> float:
-    """The megabytes that it has held at most."""
-    (line,) = [line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmHWM")]
-    return int(line.split()[1]) / 1024
+        verdict(
+            f"7 a mail server {act.value}",
+            f"it could send {sent / 1e6:.1f} of {FLOOD / 1e6:.1f} MB",
+            held=answer.code == "mail_delivery_failed" and sent < FLOOD,
+        )
 
 
 class TestHalfSentHeads:
@@ -278,9 +282,10 @@ class TestHalfSentHeads:
 
         failed = sum(count for (_, outcome), count in others.outcomes.items() if outcome != "200")
         verdict(
-            f"8 {self.CONNECTIONS} half-sent heads", f"{failed} of {others.outcomes.total()} requests of others failed"
+            f"8 {self.CONNECTIONS} half-sent heads of one address",
+            f"{failed} of {others.outcomes.total()} requests of others failed",
+            held=failed == 0,
         )
-        assert others.outcomes.keys() == {("GET", "200"), ("POST", "200")}
 
 
 class TestLateAnswer:
@@ -298,6 +303,9 @@ class TestLateAnswer:
                         way.hold(socket.inet_aton(client).hex().encode())
                     statuses[exchange(ways[number % 2], get("/api", client))] += 1
 
-        verdict("9 one late answer of the storage", f"{statuses[200]} of {QUOTA} accepted")
-        assert statuses[200] <= QUOTA + 1
-        assert statuses.keys() == {200, 429}
+        # The process whose answer is late may not know yet what the other one has admitted.
+        verdict(
+            "9 one late answer of the storage of the limits",
+            f"{statuses[200]} accepted by two processes, the quota being {QUOTA}",
+            held=statuses[200] <= QUOTA + 1 and statuses.keys() == {200, 429},
+        )

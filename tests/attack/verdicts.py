@@ -7,8 +7,9 @@ from tests.server.gunicorn import ROOT
 VERDICTS = ROOT / "build" / "attacks.txt"
 
 
-def verdict(attack: str, outcome: str) -> None:
-    """Note what an attack came to."""
+def verdict(attack: str, outcome: str, *, held: bool) -> None:
+    """Note what an attack came to, and fail unless the service held."""
     VERDICTS.parent.mkdir(exist_ok=True)
     with VERDICTS.open("a") as file:
-        file.write(f"{attack}: {outcome}\n")
+        file.write(f"{'held  ' if held else 'BROKEN'} {attack}: {outcome}\n")
+    assert held, outcome
