@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import io
 import logging
-import select
 import selectors
 import socket
 import sys
@@ -34,22 +33,22 @@ from app.logs import log_unforeseen
 from app.settings import SettingsError
 
 LINGER_SECONDS = 2.0
-"""How long a closed connection is read on at most, so that its client can read the answer."""
+"""The longest time for which a closed connection is read on, so that its client can read the answer."""
 
 LINGER_BYTES = 1024 * 1024
-"""How much of it is read at most."""
+"""The most that is read of it."""
 
 MAX_LINGERING = 64
-"""How many connections are read on at once."""
+"""Connections that are read on at once."""
 
 MAX_UNREAD_BYTES = 256 * 1024
-"""How much of a body that the app did not want is read to keep the connection: more than the shipped nginx lets in."""
+"""The most that is read of a body that the app did not want, to keep the connection; the shipped nginx lets in less."""
 
 _CHUNK = 65_536
 
-_OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _NO_CONNECTION = frozenset({errno.EAGAIN, errno.ECONNABORTED})
 _PAUSE_SECONDS = 0.05
+_SAY_AGAIN_SECONDS = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -68,13 +67,6 @@ class Connection(TConn):  # type: ignore[misc]  # gunicorn ships no types
         super().__init__(worker.cfg, client, address, server)
         self._linger = worker.linger
         self.bytes_left = LINGER_BYTES
-
-    def wait_for_data(self, timeout: float) -> bool:
-        """Wait so many seconds at most for the first bytes; takes no descriptor, unlike gunicorn's."""
-        poll = select.poll()
-        poll.register(self.sock, select.POLLIN)
-        self.data_ready = bool(poll.poll(timeout * 1000))
-        return self.data_ready
 
     def close(self, graceful: bool = False) -> None:  # noqa: FBT001, FBT002 - gunicorn's signature
         """Close it; where the client may still be sending, the worker reads on for a while."""
@@ -100,7 +92,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._lingering: deque[Connection] = deque()
-        self._out_of_descriptors = False
+        self._say_from = 0.0
 
     def load_wsgi(self) -> None:
         """Make the app; settings that it cannot use stop the service, where gunicorn would try again without end."""
@@ -131,27 +123,30 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
         return serve
 
     def accept(self, listener: socket.socket) -> None:
-        """Accept a connection; without a descriptor for it the worker says so once and goes on with those it has."""
+        """Accept a connection; when that fails, without a free descriptor above all, go on with those there are."""
         try:
             client, address = listener.accept()
         except OSError as error:
-            if error.errno in _OUT_OF_DESCRIPTORS:
-                self._wait_for_descriptors(error)
-            elif error.errno not in _NO_CONNECTION:
-                raise
+            if error.errno not in _NO_CONNECTION:
+                self._pause(error)
             return
         self.nr_conns += 1
-        self.enqueue_req(Connection(self, client, address, listener.getsockname()))
+        # It gets a thread once it has said something. gunicorn would let one wait for that, five seconds each.
+        conn = Connection(self, client, address, listener.getsockname())
+        conn.set_timeout()
+        self.pending_conns.append(conn)
+        self.poller.register(client, selectors.EVENT_READ, partial(self.on_pending_socket_readable, conn))
 
-    def _wait_for_descriptors(self, error: OSError) -> None:
-        if not self._out_of_descriptors:
-            self._out_of_descriptors = True
-            self.log.error("connections have to wait: %s (LimitNOFILE in the unit)", error.strerror)
+    def _pause(self, error: OSError) -> None:
+        now = time.monotonic()
+        if now >= self._say_from:
+            self.log.error("connections have to wait: %s", error.strerror)
+        self._say_from = now + _SAY_AGAIN_SECONDS  # so that it is said once, however long it lasts
         # The listener stays readable: without a pause the loop would do nothing but try again.
         time.sleep(_PAUSE_SECONDS)
 
     def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's signature
-        """Accept connections or not; a stopping worker takes those that wait first, for nobody else would answer."""
+        """Accept connections or not; a stopping worker first takes those that wait: nobody else would answer them."""
         if not (enabled or self.alive):
             for listener in self.sockets:
                 taken = -1
@@ -159,6 +154,12 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
                     taken = self.nr_conns
                     self.accept(listener)  # counts it in nr_conns, if there was one
         super().set_accept_enabled(enabled)
+
+    def _cap_keepalive(self, deadline: float) -> None:
+        """Let a stopping worker wait no longer for connections that have said nothing than for those that are kept."""
+        super()._cap_keepalive(deadline)
+        for conn in self.pending_conns:
+            conn.timeout = min(conn.timeout, deadline)
 
     def linger(self, conn: Connection) -> None:
         """Read on what a client sends after its answer: a close at once would reset the connection, answer included.
@@ -173,10 +174,10 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
             return
         if len(self._lingering) >= MAX_LINGERING:
             self._let_go(self._lingering[0])
-        self.nr_conns += 1
+        self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._read_on, conn))
         conn.timeout = time.monotonic() + LINGER_SECONDS
         self._lingering.append(conn)
-        self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._read_on, conn))
+        self.nr_conns += 1
 
     def _read_on(self, conn: Connection, client: socket.socket) -> None:
         try:

@@ -150,6 +150,18 @@ def test_the_last_request_of_a_worker_announces_the_close(tmp_path: Path) -> Non
         assert server.log.count("Autorestarting worker") >= 2
 
 
+def test_a_silent_connection_holds_no_thread_and_no_stop(tmp_path: Path) -> None:
+    with ExitStack() as stack, serving(tmp_path, THREADS="1", SMTP_TIMEOUT="200") as server:
+        for _ in range(10):
+            stack.enter_context(server.connect())
+        # The only thread would wait five seconds for each of them, and the stop for 210 seconds.
+        response, _ = server.request("OPTIONS", "/api")
+        server.process.terminate()
+        server.process.wait(30)
+
+    assert response.status == 204
+
+
 SELFISH = {
     "a request": HEAD % (b"GET", b"Connection: close\r\n"),
     "a request that is not whole": with_length(b"GET", 100_000, sent=10).replace(b"Host", b"Connection: close\r\nHost"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import logging
@@ -128,6 +129,23 @@ def test_a_connection_is_read_on_for_a_bounded_size(
 
     assert still_open
     assert last.sock.fileno() == -1
+
+
+@pytest.mark.parametrize("number", [errno.EPROTO, errno.EPERM, errno.EHOSTUNREACH, errno.EMFILE])
+def test_a_connection_that_cannot_be_accepted_ends_no_worker(
+    worker: EnvelopeWorker, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    worker.nr_conns, worker._say_from = 0, 0.0
+
+    class Listener:
+        def accept(self) -> None:
+            raise OSError(number, "no connection")
+
+    for _ in range(3):
+        worker.accept(Listener())  # type: ignore[arg-type]  # no socket fails like this when it is asked to
+
+    assert worker.nr_conns == 0
+    assert [record.getMessage() for record in caplog.records] == ["connections have to wait: no connection"]
 
 
 def test_a_worker_that_has_enough_connections_leaves_the_others_waiting(worker: EnvelopeWorker) -> None:
