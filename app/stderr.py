@@ -5,7 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import select
+import stat
 import threading
+import time
+from contextlib import suppress
+
+_SAY_AGAIN_SECONDS = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -17,35 +22,54 @@ class StandardError:
     """
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+        self._descriptor = _without_waiting(descriptor)
         self.dropped = 0
         """Lines since the start of the process."""
         self._said = 0
+        self._say_from = 0.0
+        self._is_cut = False
         self._lock = threading.Lock()
         self._poll = select.poll()
-        self._poll.register(descriptor, select.POLLOUT)
+        self._poll.register(self._descriptor, select.POLLOUT)
 
     def write(self, line: str) -> None:
-        """Write a line, or count it; the next one that passes is followed by the count."""
+        """Write a line, or count it; one that passes is followed by the count, if it is news, at most once a minute."""
         with self._lock:
             if not self._pass_on(line.encode(errors="backslashreplace")):
                 self.dropped += 1
                 return
-            news = self.dropped != self._said
-            self._said = self.dropped
+            now = time.monotonic()
+            news = self.dropped != self._said and now >= self._say_from
+            if news:
+                self._said, self._say_from = self.dropped, now + _SAY_AGAIN_SECONDS
         if news:
             logger.warning("standard error was not read: %d lines have been dropped since the start", self.dropped)
 
     def _pass_on(self, line: bytes) -> bool:
+        if self._is_cut:
+            line = b"\n" + line
         try:
             for start in range(0, len(line), select.PIPE_BUF):
                 if not self._poll.poll(0):
                     return False
                 # What poll finds room for in a pipe is this much (POSIX, write): more would wait.
                 os.write(self._descriptor, line[start : start + select.PIPE_BUF])
+                self._is_cut = True
         except OSError:
             return False
+        self._is_cut = False
         return True
+
+
+def _without_waiting(descriptor: int) -> int:
+    """A second way into a pipe, on which no write waits: another process can take the room that poll has found.
+
+    The pipe itself is left as it is, because other programs may write to it, too.
+    """
+    with suppress(OSError):  # it is closed, or the pipe of another user
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    return descriptor
 
 
 standard_error = StandardError(2)

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -74,6 +75,61 @@ def test_the_count_is_said_once(pipe: tuple[StandardError, int], caplog: pytest.
     stderr.write("and on\n")
 
     assert len(caplog.records) == 1
+
+
+def test_the_count_is_said_again_only_later(pipe: tuple[StandardError, int], caplog: pytest.LogCaptureFixture) -> None:
+    stderr, reading = pipe
+    for _ in range(3):
+        before = stderr.dropped
+        while stderr.dropped == before:
+            stderr.write("a" * 4_095 + "\n")
+        os.read(reading, 10 * CAPACITY)
+        stderr.write("back\n")
+    at_once = len(caplog.records)
+    stderr._say_from = 0.0
+    stderr.write("later\n")
+
+    assert at_once == 1
+    assert caplog.records[-1].getMessage() == "standard error was not read: 3 lines have been dropped since the start"
+
+
+def test_a_line_that_was_cut_off_does_not_swallow_the_next_one(pipe: tuple[StandardError, int]) -> None:
+    stderr, reading = pipe
+    stderr.write("a" * (2 * CAPACITY) + "\n")
+    cut = os.read(reading, 10 * CAPACITY)
+
+    stderr.write("next\n")
+
+    assert set(cut) == {ord("a")}
+    assert os.read(reading, 100) == b"\nnext\n"
+
+
+def test_room_that_another_process_takes_is_not_waited_for(
+    pipe: tuple[StandardError, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stderr, _ = pipe
+    monkeypatch.setattr(stderr, "_poll", SimpleNamespace(poll=lambda _: True))
+
+    def write_much() -> None:
+        for _ in range(CAPACITY):
+            stderr.write("a" * 100)
+
+    thread = threading.Thread(target=write_much, daemon=True)
+    thread.start()
+    thread.join(60)
+
+    assert not thread.is_alive()
+    assert stderr.dropped > 0
+
+
+def test_the_pipe_is_left_as_it_is_for_others() -> None:
+    reading, writing = os.pipe()
+
+    StandardError(writing)
+
+    assert os.get_blocking(writing)
+    os.close(writing)
+    os.close(reading)
 
 
 def test_a_reader_that_has_gone_is_no_failure() -> None:
