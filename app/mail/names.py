@@ -27,14 +27,17 @@ class Resolver:
     def addresses(self, seconds: float) -> list[Any]:
         """The host's addresses as getaddrinfo gives them.
 
-        Raises OSError when it has none, TimeoutError when they are not found in so many seconds.
+        Raises TimeoutError when they are not found in so many seconds, another OSError when there are none.
         """
         if self._known is not None:
             return self._known
         with self._lock:
             if self._look_up is None or not self._look_up.is_alive():
                 self._look_up = _LookUp(self._host, self._port)
-                self._look_up.start()
+                try:
+                    self._look_up.start()
+                except RuntimeError as error:
+                    raise OSError("there is no thread for the look-up") from error
             look_up = self._look_up
         look_up.join(seconds)
         return look_up.result()

@@ -170,7 +170,7 @@ def test_a_look_up_that_cannot_be_begun_does_not_count(dns: Dns, monkeypatch: py
     dns.answers.set()
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
-        with pytest.raises(RuntimeError):
+        with pytest.raises(OSError, match="no thread"):
             resolver.addresses(60)
 
     assert resolver.addresses(60)
