@@ -29,15 +29,13 @@ def create_mail_commands(settings: Settings) -> AppGroup:
 
         One marked "in doubt" was sent as a whole, but the mail server did not say that it has taken it: a resend may be
         a second copy, recognisable by its Message-ID. A file that is not a message, or not the whole of one, is named
-        and never handed over: look at it and delete it.
+        and never handed over: it may be a part of a visitor's message, so read it before you delete it.
         """
         spool = Spool(settings.mail_dir)
         messages = spool.stored()
         for row in _table(messages):
             click.echo(row)
-        for place in spool.foreign():
-            # The file's name is anybody's: repr leaves nothing in it that a terminal would obey.
-            click.echo(f"{place!r} is not a message of this service: left alone", err=True)
+        _name_foreign(spool)
         click.echo(f"{len(messages)} undelivered", err=True)
 
     @group.command("resend")
@@ -62,6 +60,7 @@ def create_mail_commands(settings: Settings) -> AppGroup:
             click.echo(f"{number}/{len(chosen)} {stored.message_id} {outcome}")
             failures += failed
         sender.close()
+        _name_foreign(spool)
         click.echo(f"{len(chosen)} handled, {spool.count()} undelivered", err=True)
         if failures:
             raise click.exceptions.Exit(1)
@@ -109,6 +108,13 @@ def _resend(spool: Spool, sender: SmtpSender, stored: Stored, timeout: float) ->
     except OSError as error:
         return f"not delivered: {describe(error)}", True
     return f"delivered: {answer}", False
+
+
+def _name_foreign(spool: Spool) -> None:
+    for place in spool.foreign():
+        # The file's name is anybody's: repr leaves nothing in it that a terminal would obey.
+        fault = "was never finished" if place.startswith("tmp/") else "is not a message of this service"
+        click.echo(f"{place!r} {fault}: left alone", err=True)
 
 
 def _table(messages: list[Stored]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Whether mail could be delivered and stored now: checked in the background, shared by all who ask."""
+"""The checks of the mail server and of MAIL_DIR: made in the background, shared by all who ask."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MAX_AGE = 30.0
 
 OK, FAIL = "ok", "fail"
 STORAGE_STATES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EROFS: "read_only"}
-"""What the system says of a disk that takes nothing; anything else is FAIL."""
+"""The states of a disk that takes nothing, by the error of the system; any other error is FAIL."""
 
 logger = logging.getLogger(__name__)
 
 
 class MailCheck(NamedTuple):
-    """What the checks have found; until both have ended once, mail counts as failing."""
+    """The findings of the checks; until both have ended once, mail counts as failing."""
 
     ok: bool
     server: str | None
@@ -80,9 +80,8 @@ class MailHealth:
         storage = self._storage.state()
         ok = storage == OK and (self._server is None or server == OK)
         shown = (self._server or self._storage).result
-        if shown is None:
-            return MailCheck(ok, server, storage, None, None, self._undelivered)
-        return MailCheck(ok, server, storage, shown.checked_at, shown.latency_ms, self._undelivered)
+        checked_at, latency_ms = (shown.checked_at, shown.latency_ms) if shown else (None, None)
+        return MailCheck(ok, server, storage, checked_at, latency_ms, self._undelivered)
 
     def stop(self) -> None:
         """End the threads; returns once they have, unless a check is under way."""

@@ -27,9 +27,9 @@ _FIELD = re.compile(r"^([A-Za-z-]+): ([ -~]*)$", re.MULTILINE)
 _BOUNDARY = re.compile(r'boundary="(.+)"')
 
 PROBE = bytes(2**16)
-"""What is written to find out whether the disk takes a message; few messages are larger."""
+"""Written to find out whether the disk takes a message; few messages are larger."""
 
-_LARGEST = 2**24
+_LARGEST = 2**21
 """Bytes of a file that are read: the longest form makes a message of less than a megabyte."""
 _WRITING_SECONDS = 3600.0
 """Age from which a file in tmp/ that nobody holds a lock on is a leftover; a message is there for milliseconds."""
@@ -77,7 +77,7 @@ class Entry:
         return content.replace(b"\n", b"\r\n")
 
     def mark_in_doubt(self) -> None:
-        """Note that from now on the server may have taken the message, should this process not live to hear of it."""
+        """Note that from now on the server may have taken the message, in case this process dies before the answer."""
         self._move(f"cur/{_unique_name(self._place)}{_FLAGS}{_IN_DOUBT}")
 
     @property
@@ -155,7 +155,7 @@ class Spool:
         return sorted(found + [place for place in self._places("tmp") if self._is_leftover(place)])
 
     def count(self) -> int:
-        """How many messages are in the store; raises OSError."""
+        """The number of messages in the store; raises OSError."""
         # A message never changes, so the health check, which counts again and again, reads each of them once.
         self._counted = {
             place for place in self._places("new", "cur") if place in self._counted or self._message(place)
@@ -199,8 +199,10 @@ class Spool:
         return os.path.lexists(f"{self._maildir}/{place}")
 
     def _message(self, place: str) -> Stored | None:
-        """What is at a place; None unless it is a message, and when it has been delivered or moved since."""
+        """The message at a place; None unless it is a message, and when it has been delivered or moved since."""
         path = f"{self._maildir}/{place}"
+        if not _NAME.fullmatch(place.rpartition("/")[2]):
+            return None  # whatever it is, it need not be read
         try:
             with _opened(path) as descriptor:
                 fields = _check(place, _read(descriptor))

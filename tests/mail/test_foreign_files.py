@@ -100,9 +100,10 @@ def test_what_is_no_whole_message_is_named_and_left_alone_and_stops_nothing(
 
     assert (listed.exit_code, resent.exit_code) == (0, 0)
     assert [line.split()[-1] for line in listed.stdout.splitlines()[1:]] == ["<1@example.com>", "<2@example.com>"]
-    assert listed.stderr == f"'{folder}/{name}' is not a message of this service: left alone\n2 undelivered\n"
+    named = f"'{folder}/{name}' is not a message of this service: left alone\n"
+    assert listed.stderr == f"{named}2 undelivered\n"
     assert arrived(server) == ["<1@example.com>", "<2@example.com>"]
-    assert resent.stderr == "2 handled, 0 undelivered\n"
+    assert resent.stderr == f"{named}2 handled, 0 undelivered\n"
     assert os.path.samestat(os.lstat(foreign), before)
 
 
@@ -185,7 +186,7 @@ class TestTmp:
         with SmtpServer() as server:
             resent = mail("resend", server=server)
 
-        assert listed.stderr == f"'tmp/{NAME}' is not a message of this service: left alone\n0 undelivered\n"
+        assert listed.stderr == f"'tmp/{NAME}' was never finished: left alone\n0 undelivered\n"
         assert (resent.exit_code, server.arrivals, leftover.exists()) == (0, [], True)
 
     def test_what_is_being_written_is_not_named_whatever_the_clock_says(
