@@ -3,16 +3,29 @@
 # changes any more once it is whole; `current` is a link to the one in use. An instance keeps the release that it was
 # started with.
 #
-#   release.sh install [COMMIT]  make a release of that commit, or of what is checked out in source, and use it
+#   release.sh install [COMMIT]  make a release of that commit, or of the one checked out in source, and use it
 #   release.sh use [RELEASE]     restart one instance after the other with that release, or with the one in use
 #   release.sh remove RELEASE    delete a release that is not in use
 set -euo pipefail
 umask 022 # The service's user reads what root installs.
 cd /opt/public-web-interface
+exec 9> .lock
+
+# The terminal may be gone.
+say() {
+    echo "$*" || true
+}
 
 fail() {
-    echo "release.sh: $*" >&2
+    say "release.sh: $*" >&2
     exit 1
+}
+
+# A path would lead out of releases/, and a slash at the end would hide that a release is in use.
+check_name() {
+    case $1 in
+    */* | .* | '') fail "'$1' is not the name of a release; see ls $PWD/releases" ;;
+    esac
 }
 
 in_use() {
@@ -35,17 +48,19 @@ restart() {
         --unix-socket "/run/public-web-interface/${instance%.service}/gunicorn.sock" http://localhost/api
 }
 
+# A session that ends in the middle would leave the link at one release and an instance at another.
 use_release() {
+    trap '' HUP INT TERM PIPE
     local release=$1 previous units unit back moved=()
-    # make creates this file when all libraries are installed.
-    [ -e "releases/$release/.venv/.run" ] || fail "there is no whole release '$release' in $PWD/releases"
+    check_name "$release"
+    [ -e "releases/$release/.whole" ] || fail "there is no whole release '$release' in $PWD/releases"
     previous=$(in_use)
     units=$(systemctl list-units --plain --no-legend 'public-web-interface@*.service' | cut -d ' ' -f 1)
     switch "$release"
     for unit in $units; do
         moved=("$unit" "${moved[@]}")
         restart "$unit" && continue
-        echo "release.sh: $unit does not answer with $release; see journalctl -u $unit" >&2
+        say "release.sh: $unit does not answer with $release; see journalctl -u $unit" >&2
         if [ -z "$previous" ] || [ "$previous" = "$release" ]; then
             exit 1
         fi
@@ -53,16 +68,17 @@ use_release() {
         for back in "${moved[@]}"; do
             restart "$back" || fail "$back does not answer with $previous either; the others were left alone"
         done
-        fail "all instances are back at $previous"
+        fail "those that had moved are back at $previous; remove $release once you know what was wrong with it"
     done
-    echo "In use: $release"
+    say "In use: $release"
     if [ -n "$previous" ] && [ "$previous" != "$release" ]; then
-        echo "To go back: $PWD/source/deploy/release.sh use $previous"
+        say "To go back: $PWD/source/deploy/release.sh use $previous"
     fi
 }
 
 install_release() {
     local commit
+    # `release` is not local: the trap below reads it when the script has left this function.
     commit=$(git -C source rev-parse --verify --short "$1^{commit}")
     release=$(date -u +%Y%m%dT%H%M%SZ)-$commit
     mkdir -p releases
@@ -73,11 +89,13 @@ install_release() {
     if grep -qs '^RATE_LIMIT_STORAGE=.' /etc/public-web-interface.env; then
         "releases/$release/.venv/bin/pip" install --quiet --require-hashes -r "releases/$release/requirements-redis.txt"
     fi
+    touch "releases/$release/.whole"
     trap - EXIT
     use_release "$release"
 }
 
 remove_release() {
+    check_name "$1"
     [ -d "releases/$1" ] || fail "there is no release '$1' in $PWD/releases"
     if [ "$1" = "$(in_use)" ] || { readlink /proc/[0-9]*/cwd || true; } | grep -qxF "$(realpath "releases/$1")"; then
         fail "$1 is in use"
@@ -85,9 +103,10 @@ remove_release() {
     rm -rf "releases/$1"
 }
 
+flock --nonblock 9 || fail "another release.sh is at work"
 case ${1-} in
 install) install_release "${2:-HEAD}" ;;
 use) use_release "${2:-$(in_use)}" ;;
-remove) remove_release "${2:?which release?}" ;;
+remove) remove_release "${2-}" ;;
 *) fail "install [COMMIT], use [RELEASE] or remove RELEASE" ;;
 esac

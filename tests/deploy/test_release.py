@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shlex
@@ -30,15 +31,15 @@ SHOW_RELEASE = """
 import importlib, os, sys
 
 class Shown:
-    served, extensions, status = app, app.extensions, None
+    served, status = app.wsgi_app, None
 
     def __call__(self, environ, start_response):
-        imported_late = importlib.import_module("app.contact.schema").__file__
+        imported_late = importlib.import_module("app.ratelimit.shared").__file__
         shown = f"$NAME {os.getcwd()} {sys.prefix} {__file__} {imported_late}"
         start = lambda status, fields: start_response(self.status or status, [*fields, ("X-Release", shown)])
         return self.served(environ, start)
 
-app = Shown()
+app.wsgi_app = Shown()
 """
 """Behind wsgi.py: an answer shows the name of the release, its folder, and where it takes its parts from."""
 
@@ -57,8 +58,10 @@ if "venv" in sys.argv:
 """The interpreter for make, whose environments have the libraries of this one: nothing needs to be downloaded."""
 
 SYSTEMCTL = f"""#!{sys.executable}
-import sys
+import os, pathlib, signal, sys
 from multiprocessing.connection import Client
+if pathlib.Path(__file__).with_name("hang-up").exists():
+    os.kill(os.getppid(), signal.SIGHUP)
 client = Client({{address!r}})
 client.send(sys.argv[1:])
 output, code = client.recv()
@@ -331,7 +334,7 @@ def test_what_is_half_made_is_not_used_and_can_be_removed(upgradable: Server) ->
 
 NOT_COMING_UP = {
     "stops": ("raise RuntimeError", ["0", "0"]),
-    "answers 500": ("app.status = '500 Internal Server Error'", ["0", "0"]),
+    "answers 500": ("app.wsgi_app.status = '500 Internal Server Error'", ["0", "0"]),
     "stops on one core": ("if '/1/' in os.environ['BIND']: raise RuntimeError", ["0", "1", "1", "0"]),
 }
 
@@ -344,10 +347,30 @@ def test_an_upgrade_that_does_not_come_up_goes_back(upgradable: Server, added: s
     installed = upgradable.release("install")
 
     assert installed.returncode == 1
-    assert f"all instances are back at {before}" in installed.stderr
+    assert f"those that had moved are back at {before}" in installed.stderr
     assert upgradable.current == before
     assert upgradable.running() == {"0": "one", "1": "one"}
     assert upgradable.systemd.restarts == restarts
+
+
+def test_a_session_that_ends_meanwhile_leaves_no_half_of_an_upgrade(upgradable: Server) -> None:
+    (upgradable.directory / "bin" / "hang-up").touch()
+
+    installed = upgradable.release("install")
+
+    assert installed.returncode == 0
+    assert upgradable.running() == {"0": "two", "1": "two"}
+
+
+def test_only_one_upgrade_is_under_way(upgradable: Server) -> None:
+    before = upgradable.state()
+    with (upgradable.systemd.home / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        installed = upgradable.release("install")
+
+    assert "another release.sh is at work" in installed.stderr
+    assert upgradable.state() == before
 
 
 def test_a_commit_can_be_named(upgradable: Server) -> None:
@@ -380,6 +403,28 @@ def test_a_release_in_use_is_not_removed(upgradable: Server) -> None:
     assert upgradable.release("remove", one).returncode == 0
 
     assert one not in upgradable.releases
+
+
+@pytest.mark.parametrize("name", ["../source", "{current}/", "./{current}", "{source}", "."])
+@pytest.mark.parametrize("command", ["use", "remove"])
+def test_what_is_not_the_name_of_a_release_is_neither_used_nor_removed(
+    upgradable: Server, command: str, name: str
+) -> None:
+    # The instances are stopped, and the clone looks like a release, as after `make run` in it.
+    for instance in INSTANCES:
+        upgradable.systemd.stop(instance)
+        del upgradable.systemd.processes[instance]
+    upgradable.systemd.listed = ()
+    (upgradable.source / ".venv").mkdir()
+    (upgradable.source / ".venv" / ".run").touch()
+    before = upgradable.state()
+
+    result = upgradable.release(command, name.format(current=upgradable.current, source=upgradable.source))
+
+    assert result.returncode != 0
+    assert "is not the name of a release" in result.stderr
+    assert upgradable.state() == before
+    assert upgradable.source.is_dir()
 
 
 def test_the_library_for_redis_follows_the_settings(server: Server) -> None:
