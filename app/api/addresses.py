@@ -27,7 +27,7 @@ class Addresses:
 
     @property
     def are_fixed(self) -> bool:
-        """Whether the base address is the operator's, and not what a client names."""
+        """True when the operator has set the base address; else it is what a client names."""
         return self._public_base_url is not None
 
     def client(self, environ: dict[str, Any]) -> bytes:

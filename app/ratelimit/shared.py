@@ -29,9 +29,9 @@ TIMEOUT = 0.045
 """Seconds that a request waits for an answer. A decision needs two answers at most, so it stays below 100 ms."""
 
 TIME_OUTS_IN_A_ROW = 3
-"""So many questions of the thread, asked one after the other, remain without an answer when the server is gone.
+"""The server counts as gone after so many probes in a row without an answer.
 
-Requests that time out at the same moment say no more than one does, so theirs are not counted.
+Requests are not counted: those that time out at the same moment say no more than one does.
 """
 
 CONNECT_TIMEOUT = 1.0

@@ -104,7 +104,7 @@ class TestWorstInputs:
         delay = statistics.median(worst.delays)
         verdict(
             "2 worst inputs",
-            f"the worst of {len(measured)} delays others by {delay * 1000:.0f} ms ({worst.name})",
+            f"the worst of {len(measured)} delays others by {delay * 1000:.0f} ms, the goal being 20 ({worst.name})",
             held=delay < self.LONGEST,
         )
 
@@ -150,7 +150,7 @@ class TestSelfishClients:
 
         verdict(
             f"4 {self.CLIENTS} clients that never close{' (unread body)' * bool(unread)}",
-            f"another one waited {waited:.2f} s for its answer",
+            f"another one waited {waited:.2f} of {GENEROUS:.0f} s for its answer",
             held=status == 200 and waited < GENEROUS,
         )
 
@@ -180,7 +180,7 @@ class TestExhaustion:
 
         verdict(
             "5 DNS that hangs, 200 forms",
-            f"{threads} threads, {descriptors} descriptors",
+            f"{threads} threads of {self.THREADS} at most, {descriptors} descriptors",
             held=statuses.keys() == {500} and threads <= self.THREADS,
         )
 
@@ -203,7 +203,7 @@ class TestExhaustion:
         said = served.log("0").count("Too many open files")
         verdict(
             "5 more connections than descriptors",
-            f"the worker {'lives' if same else 'died'}, and said so {said} times",
+            f"the worker {'lives' if same else 'died'}, and its log has 'Too many open files' {said} x",
             held=(before, during, after, same, said) == (200, 200, 200, True, 1),
         )
 
@@ -254,7 +254,7 @@ class TestReplyWithoutEnd:
             sent = max(connection.flooded for connection in mail_server.connections)
 
         verdict(
-            f"7 a mail server {act.value}",
+            f"7 a mail server that {act.value}",
             f"it could send {sent / 1e6:.1f} of {FLOOD / 1e6:.1f} MB",
             held=answer.code == "mail_delivery_failed" and sent < FLOOD,
         )

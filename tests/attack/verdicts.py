@@ -11,5 +11,5 @@ def verdict(attack: str, outcome: str, *, held: bool) -> None:
     """Note what an attack came to, and fail unless the service held."""
     VERDICTS.parent.mkdir(exist_ok=True)
     with VERDICTS.open("a") as file:
-        file.write(f"{'held  ' if held else 'BROKEN'} {attack}: {outcome}\n")
+        file.write(f"{'held  ' if held else 'BROKEN'} #{attack}: {outcome}\n")
     assert held, outcome
