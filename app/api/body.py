@@ -134,6 +134,6 @@ _LONE_SURROGATE = re.compile(
 
 
 def _has_lone_surrogate(text: str) -> bool:
-    """Whether a JSON text escapes half of a character, which no later encoding would survive."""
+    """True when a JSON text escapes half of a character, which no later encoding would survive."""
     # To parse and to encode it once more would find the same, and hold the interpreter's lock twice as long.
     return _LONE_SURROGATE.search(text.replace("\\\\", "__")) is not None

@@ -71,3 +71,13 @@ def test_the_domain_knows_nothing_of_flask_requests(module: str) -> None:
 def test_only_the_settings_are_read_from_the_environment(module: str) -> None:
     assert "os.environ" not in MODULES[module].read_text()
     assert "getenv" not in MODULES[module].read_text()
+
+
+@pytest.mark.parametrize(
+    "module", [name for name in MODULES if name.startswith("app.api.") and name != "app.api.paths"]
+)
+def test_only_one_function_says_what_the_path_of_a_request_is(module: str) -> None:
+    text = MODULES[module].read_text()
+
+    assert "PATH_INFO" not in text
+    assert "request.path" not in text

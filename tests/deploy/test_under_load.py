@@ -68,6 +68,22 @@ def test_a_reload_of_gunicorn_fails_no_request(tmp_path: Path, instances: tuple[
     assert_each_message_arrived_once(clients, server)
 
 
+def test_workers_that_end_after_some_requests_fail_none(tmp_path: Path) -> None:
+    environ = {"GUNICORN_CMD_ARGS": "--max-requests 40"}
+    with (
+        slow_mail_server() as server,
+        site(tmp_path, "0", "1", environ=server.environ | environ) as served,
+        load(served) as clients,
+    ):
+        clients.wait_for(2 * ANSWERS)
+        renewed = sum(served.log(instance).count("Autorestarting worker") for instance in ("0", "1"))
+
+    clients.report("workers of 40 requests each")
+    assert renewed >= 2
+    assert clients.outcomes.keys() == ALL_WELL
+    assert_each_message_arrived_once(clients, server)
+
+
 def test_an_upgrade_of_one_process_after_the_other_fails_no_request(tmp_path: Path) -> None:
     with (
         slow_mail_server() as server,
