@@ -42,6 +42,19 @@ class Server:
             assert time.monotonic() < deadline, self.log
             time.sleep(0.05)
 
+    def wait_until_it_takes_no_requests(self) -> None:
+        """Return once the worker has heard that it is to stop: it leaves new connections to wait."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            with self.connect() as connection:
+                connection.settimeout(0.5)
+                connection.sendall(b"OPTIONS /api HTTP/1.0\r\n\r\n")
+                try:
+                    connection.recv(1)
+                except TimeoutError:
+                    return
+        raise AssertionError("the service still takes requests")
+
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=10)
 

@@ -114,26 +114,11 @@ def test_a_worker_that_is_told_to_stop_meanwhile_announces_the_close(tmp_path: P
         )
         mail_server.wait_until_hung()
         server.process.terminate()
-        wait_until_stopping(server)
+        server.wait_until_it_takes_no_requests()
         mail_server.released.set()
         response = read_response(connection)
 
     assert (response.status, response.headers["Connection"]) == (200, "close")
-
-
-def wait_until_stopping(server: Server) -> None:
-    """Return once the worker knows: it takes no new connections then."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        with server.connect() as connection:
-            connection.settimeout(0.5)
-            connection.sendall(NEXT)
-            try:
-                if not connection.recv(1):
-                    return
-            except (TimeoutError, ConnectionError):
-                return
-    pytest.fail("the service still takes connections")
 
 
 def test_the_last_request_of_a_worker_announces_the_close(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from email.parser import BytesHeaderParser
@@ -89,20 +88,6 @@ def kill_all(service: Server) -> None:
     service.process.wait()
 
 
-def wait_until_it_takes_no_requests(service: Server) -> None:
-    """Return once the worker has heard that it is to stop: it leaves new connections to wait."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        with service.connect() as connection:
-            connection.settimeout(0.5)
-            connection.sendall(b"OPTIONS /api HTTP/1.0\r\n\r\n")
-            try:
-                connection.recv(1)
-            except TimeoutError:
-                return
-    pytest.fail("the service still takes requests")
-
-
 @pytest.mark.parametrize("stage", STATES)
 @pytest.mark.parametrize("kill", [kill_worker, kill_all])
 def test_what_was_under_way_when_the_service_was_killed_is_not_lost(
@@ -138,7 +123,7 @@ def test_a_hand_over_that_runs_when_the_service_is_told_to_stop_comes_to_its_end
         posted = pool.submit(post, service)
         mail_server.wait_until_hung()
         service.process.terminate()
-        wait_until_it_takes_no_requests(service)
+        service.wait_until_it_takes_no_requests()
         mail_server.released.set()
         answer = posted.result()
 
