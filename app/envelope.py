@@ -23,7 +23,7 @@ def success(*, message: str | None = None, data: dict[str, Any] | None = None) -
 def failure(error: ApiError, *, retry_after: int | None, docs: str) -> bytes:
     """The body of a request that was refused; ``docs`` is the address of the OpenAPI description."""
     code = error.code
-    body: dict[str, Any] = {"code": code.code, "message": code.message, "status": code.status, "hint": code.hint}
+    body: dict[str, Any] = {"code": code, "message": code.message, "status": code.status, "hint": code.hint}
     if error.details is not None:
         body["details"] = error.details
     if retry_after is not None:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
-from typing import Any
+from enum import StrEnum
+from typing import Any, Self
 
 
-class ErrorCode(Enum):
-    """One row per ``error.code``: HTTP status, message and hint.
+class ErrorCode(StrEnum):
+    """The codes that clients branch on, each with its HTTP status, message and hint.
 
-    The code on the wire is the member's name in lower case. A code never comes with another status than the one here.
+    A code never comes with another status than the one here.
     """
 
+    status: int
+    message: str
+    hint: str
+
     METHOD_NOT_ALLOWED = (
+        "method_not_allowed",
         405,
         "El método HTTP no está permitido en esta ruta.",
         "Utilice uno de los métodos que enumera la cabecera Allow.",
     )
     INVALID_BODY = (
+        "invalid_body",
         400,
         "La petición o su contenido no son válidos.",
         (
@@ -27,80 +33,90 @@ class ErrorCode(Enum):
         ),
     )
     BAD_CAPTCHA = (
+        "bad_captcha",
         400,
         "El código de verificación no es correcto.",
         "Escriba los cinco caracteres de la imagen o solicite una imagen nueva.",
     )
     INVALID_FORM_TYPE = (
+        "invalid_form_type",
         400,
         "El tipo de formulario no es válido.",
         "Indique en form_type uno de los valores de allowed_values.",
     )
     INVALID_EMAIL = (
+        "invalid_email",
         400,
         "La dirección de correo electrónico falta o no es válida.",
         "Revise el campo email; por ejemplo: nombre@example.com.",
     )
     RATE_LIMIT = (
+        "rate_limit",
         429,
         "Ha enviado demasiados formularios en poco tiempo.",
         "Espere los segundos que indica Retry-After y vuelva a enviar el formulario.",
     )
     RATE_LIMIT_EXCEEDED = (
+        "rate_limit_exceeded",
         429,
         "Ha superado el límite de peticiones de la API.",
         "Espere los segundos que indica Retry-After antes de repetir la petición.",
     )
     MAIL_DELIVERY_FAILED = (
+        "mail_delivery_failed",
         500,
         "No hemos podido entregar su mensaje al equipo comercial.",
         "Por lo general queda guardado y se entrega más tarde: antes de repetirlo, consulte al equipo comercial.",
     )
     INVALID_PARAMETER = (
+        "invalid_parameter",
         400,
         "Un parámetro de la consulta tiene un valor no admitido.",
         "Utilice uno de los valores de allowed_values.",
     )
     API_VERSION_SUNSET = (
+        "api_version_sunset",
         410,
         "Esta versión de la API se ha retirado.",
         "Utilice la versión sucesora que indica la cabecera Link; GET /api/versioning?version=v1 indica las fechas.",
     )
     TOO_FAST = (
+        "too_fast",
         429,
         "El formulario se ha enviado demasiado pronto o ha caducado.",
         "Cargue de nuevo el formulario si ha caducado, espere los segundos que indica Retry-After y vuelva a enviarlo.",
     )
     INTERNAL_ERROR = (
+        "internal_error",
         500,
         "Se ha producido un error interno.",
         "Inténtelo de nuevo más tarde. Si el error continúa, comuníquelo al equipo comercial.",
     )
     NOT_FOUND = (
+        "not_found",
         404,
         "El recurso solicitado no existe.",
         "Revise la ruta; GET /api enumera lo que ofrece el servicio.",
     )
     ENDPOINT_NOT_FOUND = (
+        "endpoint_not_found",
         404,
         "La API no tiene ningún recurso en esta ruta.",
         "Revise la ruta; GET /api/v1 enumera los recursos de la versión actual.",
     )
     UNSUPPORTED_API_VERSION = (
+        "unsupported_api_version",
         404,
         "La versión de la API solicitada no existe.",
         "Utilice una de las versiones de details.supported.",
     )
 
-    def __init__(self, status: int, message: str, hint: str) -> None:
-        self.status = status
-        self.message = message
-        self.hint = hint
-
-    @property
-    def code(self) -> str:
-        """The stable code that clients branch on."""
-        return self.name.lower()
+    def __new__(cls, code: str, status: int, message: str, hint: str) -> Self:
+        """A member that is its code, with the rest of its row as attributes."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.status, member.message, member.hint = status, message, hint
+        return member
 
 
 class ApiError(Exception):
@@ -117,7 +133,7 @@ class ApiError(Exception):
         allowed_values: Sequence[str] | None = None,
         retry_after: int | None = None,
     ) -> None:
-        super().__init__(code.code)
+        super().__init__(code)
         self.code = code
         self.details = details
         self.allowed_values = allowed_values

@@ -452,7 +452,7 @@ def test_a_fault_of_the_website_is_no_fault_of_the_visitor(
     visitor.fill()
     visitor.send()
 
-    visitor.sees_a_summary(code.message, "No se debe a lo que ha escrito", code.hint, code.code)
+    visitor.sees_a_summary(code.message, "No se debe a lo que ha escrito", code.hint, code)
     expect(visitor.button("Enviar solicitud")).to_be_enabled()
     if code is ErrorCode.ENDPOINT_NOT_FOUND:
         visitor.record("website-fault")

@@ -45,7 +45,7 @@ def outcome(service: ContactService, mailer: RecordingMailer, body: dict[str, An
         service.submit(body)
     except ApiError as error:
         assert not mailer.messages
-        return error.code.code
+        return error.code
     return "delivered" if mailer.messages else "discarded"
 
 
@@ -75,7 +75,7 @@ def test_a_wrong_type_elsewhere_is_an_invalid_body(service: ContactService, name
     with pytest.raises(ApiError) as refusal:
         service.submit(contact_body(**{name: LEFT_TO_THE_REMAINING_FIELDS[name]}))
 
-    assert refusal.value.code.code == "invalid_body"
+    assert refusal.value.code == "invalid_body"
     assert refusal.value.details is not None
     assert list(refusal.value.details["fields"]) == [name]
 

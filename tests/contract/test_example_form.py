@@ -90,14 +90,14 @@ def test_required_is_what_the_service_requires_and_the_name() -> None:
 def test_every_error_code_has_its_place() -> None:
     table = MODULE.partition("const ERRORS = {")[2].partition("\n};")[0]
 
-    assert sorted(re.findall(r"^  (\w+):", table, re.MULTILINE)) == sorted(code.code for code in ErrorCode)
+    assert sorted(re.findall(r"^  (\w+):", table, re.MULTILINE)) == sorted(map(str, ErrorCode))
 
 
 def test_the_readme_says_what_becomes_of_every_error_code() -> None:
     rows = re.findall(r"^\| ([a-z_, ]+) \|", (FOLDER / "README.md").read_text(), re.MULTILINE)
     named = [name for row in rows for name in row.split(", ")]
 
-    assert {code.code for code in ErrorCode} <= set(named)
+    assert set(map(str, ErrorCode)) <= set(named)
 
 
 def test_the_captcha_is_as_long_as_the_service_wants_it() -> None:

@@ -24,9 +24,7 @@ def table(heading: str) -> list[list[str]]:
 
 
 def test_the_error_table_is_the_catalogue() -> None:
-    assert [(code, int(status)) for code, status, _ in table("Errors")] == [
-        (code.code, code.status) for code in ErrorCode
-    ]
+    assert [(code, int(status)) for code, status, _ in table("Errors")] == [(code, code.status) for code in ErrorCode]
 
 
 def test_the_endpoint_table_lists_what_the_document_does() -> None:

@@ -150,7 +150,7 @@ def inspect_envelope(status: int, answer: dict[str, Any]) -> None:
         error = answer["error"]
         assert answer["ok"] is False
         assert error["status"] == status
-        assert error["code"] in {code.code for code in ErrorCode if code.status == status}
+        assert error["code"] in {code for code in ErrorCode if code.status == status}
 
 
 def inspect_mail(directory: Path) -> None:
