@@ -80,7 +80,7 @@ def measure(_directory: Path) -> Findings:
             Goal(
                 "a decision against `hit` and `get_window_stats` of `limits`, at the slowest",
                 min(ratios.values()),
-                10,
+                8,
                 "x",
                 True,
                 True,

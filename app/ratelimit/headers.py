@@ -18,10 +18,9 @@ def _constant_fields(policy: Policy) -> list[tuple[str, str]]:
 
 def rate_limit_fields(decision: Decision) -> list[tuple[str, str]]:
     """RateLimit and RateLimit-Policy (the RateLimit draft, RFC 9651 lists) and their three X- predecessors."""
-    policy, _, remaining, reset_after = decision
     return [
-        *_constant_fields(policy),
-        ("RateLimit", f'"default";r={remaining};t={whole_seconds(reset_after)}'),
-        ("X-RateLimit-Remaining", str(remaining)),
-        ("X-RateLimit-Reset", str(whole_seconds(time.time_ns() + reset_after))),
+        *_constant_fields(decision.policy),
+        ("RateLimit", f'"default";r={decision.remaining};t={whole_seconds(decision.reset_after)}'),
+        ("X-RateLimit-Remaining", str(decision.remaining)),
+        ("X-RateLimit-Reset", str(whole_seconds(time.time_ns() + decision.reset_after))),
     ]

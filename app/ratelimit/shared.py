@@ -257,7 +257,7 @@ class SharedStorage:
             connection.send_command("EVAL", _SCRIPT, *arguments)
             answer = connection.read_response()
         allowed, remaining, reset_after = answer
-        return policy, bool(allowed), remaining, reset_after * _NANOSECONDS
+        return Decision(policy, bool(allowed), remaining, reset_after * _NANOSECONDS)
 
     def _run(self) -> None:
         while not self._stopped:
@@ -361,8 +361,7 @@ class SharedWindow:
         # Counted here before the server does: then it leaves this window first, and what the server would admit is
         # not refused here. The requests whose answers are awaited are counted, too.
         own = self._own.hit(client)
-        _, allowed, _, _ = own
-        if not allowed:
+        if not own.allowed:
             return own
         shared = self._storage.decide(self._policy, client, "hit")
         if shared is None:
@@ -373,7 +372,6 @@ class SharedWindow:
     def peek(self, client: bytes) -> Decision:
         """The same answer without counting anything; ``allowed`` says whether a request would pass."""
         own = self._own.peek(client)
-        _, allowed, _, _ = own
-        if not allowed:
+        if not own.allowed:
             return own
         return self._storage.decide(self._policy, client, "peek") or own

@@ -29,12 +29,16 @@ class Policy(NamedTuple):
     window_seconds: int
 
 
-Decision = tuple[Policy, bool, int, int]
-"""What a client may do now: ``policy, allowed, remaining, reset_after``.
+class Decision(NamedTuple):
+    """What a client may do now under one policy."""
 
-The last is in nanoseconds: until its oldest counted request leaves the window, or the whole window. A named tuple
-would make a decision take almost half as long again.
-"""
+    policy: Policy
+    allowed: bool
+    """Whether the request passes."""
+    remaining: int
+    """Requests that the quota has left."""
+    reset_after: int
+    """Nanoseconds until the oldest counted request leaves the window; the whole window when none is counted."""
 
 
 def whole_seconds(nanoseconds: int) -> int:
@@ -82,7 +86,7 @@ class SlidingWindow:
             if kept is None:
                 self._make_room(now)
                 self._clients[client] = now
-                return self._policy, True, self._quota - 1, self._window
+                return Decision(self._policy, True, self._quota - 1, self._window)
             opened = now - self._window
             hits = kept if isinstance(kept, array) else [kept]
             oldest = hits[0]
@@ -91,14 +95,14 @@ class SlidingWindow:
                 oldest = hits[0] if hits else now
             count = len(hits)
             if count >= self._quota:
-                return self._policy, False, 0, oldest - opened
+                return Decision(self._policy, False, 0, oldest - opened)
             hits.append(now)
             if not count:
                 self._clients[client] = now
             elif hits is not kept:
                 self._clients[client] = array("q", hits)
             self._clients.move_to_end(client)
-            return self._policy, True, self._quota - count - 1, oldest - opened
+            return Decision(self._policy, True, self._quota - count - 1, oldest - opened)
         finally:
             self._lock.release()
 
@@ -112,7 +116,7 @@ class SlidingWindow:
             expired = bisect_right(hits, opened)
             count = len(hits) - expired
             oldest = hits[expired] if count else now
-        return self._policy, count < self._quota, self._quota - count, oldest - opened
+        return Decision(self._policy, count < self._quota, self._quota - count, oldest - opened)
 
     def learn(self, client: bytes, decision: Decision) -> None:
         """Take over what all processes together decided on the hit that was just counted here.
@@ -120,16 +124,15 @@ class SlidingWindow:
         A refused one counts no more. When nothing remains, the requests that other processes counted are added here,
         all as old as the oldest one, so that the client is refused here too until that one leaves the window.
         """
-        _, allowed, remaining, reset_after = decision
-        if remaining:
+        if decision.remaining:
             return
         with self._lock:
             kept = self._clients.get(client)
             if kept is None:
                 return  # forgotten for a newer client
             hits = kept if isinstance(kept, array) else array("q", [kept])
-            oldest = hits[-1] + reset_after - self._window
-            if not allowed:
+            oldest = hits[-1] + decision.reset_after - self._window
+            if not decision.allowed:
                 hits.pop()
             others = array("q", [oldest]) * (self._quota - len(hits))
             hits = array("q", sorted(others + hits))

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from app.ratelimit.window import SECOND, Limiter, Policy
+from app.ratelimit.window import SECOND, Decision, Limiter, Policy
 
 API = Policy(quota=60, window_seconds=60)
 CONTACT = Policy(quota=1, window_seconds=30)
@@ -18,23 +18,6 @@ CONTACT = Policy(quota=1, window_seconds=30)
 def address(number: int) -> bytes:
     """The key of one IPv4 client among many."""
     return number.to_bytes(4)
-
-
-class Answer(NamedTuple):
-    """A decision whose parts have names."""
-
-    policy: Policy
-    allowed: bool
-    remaining: int
-    reset_after: int
-
-
-def hit(limiter: Limiter, client: bytes) -> Answer:
-    return Answer(*limiter.hit(client))
-
-
-def peek(limiter: Limiter, client: bytes) -> Answer:
-    return Answer(*limiter.peek(client))
 
 
 class Subject(Protocol):
@@ -73,7 +56,7 @@ class NaiveWindow:
         self.window = policy.window_seconds * SECOND
         self.accepted: dict[bytes, list[Span]] = {}
 
-    def hold(self, client: bytes, decision: Answer, when: Span, *, hit: bool) -> None:
+    def hold(self, client: bytes, decision: Decision, when: Span, *, hit: bool) -> None:
         """Hold a limiter's decision to what was accepted before it."""
         accepted = self.accepted.setdefault(client, [])
         surely = sum(request.begun > when.ended - self.window for request in accepted)
@@ -117,9 +100,10 @@ class LimiterAgainstModel(RuleBasedStateMachine):
         if hasattr(self, "subject"):
             self.subject.close()
 
-    def ask(self, client: bytes, *, counted: bool) -> Answer:
+    def ask(self, client: bytes, *, counted: bool) -> Decision:
         begun = self.subject.now()
-        decision = (hit if counted else peek)(self.subject.limiter, client)
+        limiter = self.subject.limiter
+        decision = limiter.hit(client) if counted else limiter.peek(client)
         self.model.hold(client, decision, Span(begun, self.subject.now()), hit=counted)
         return decision
 
@@ -146,19 +130,19 @@ class LimiterAgainstModel(RuleBasedStateMachine):
             self.model.hold_quota()
 
 
-def hit_from_threads(limiters: list[Limiter], client: bytes, *, threads: int = 16, times: int = 10) -> list[Answer]:
+def hit_from_threads(limiters: list[Limiter], client: bytes, *, threads: int = 16, times: int = 10) -> list[Decision]:
     """All decisions of threads that hit at the same time, each through the next of the limiters."""
     start = threading.Barrier(threads)
 
-    def hit_often(limiter: Limiter) -> list[Answer]:
+    def hit_often(limiter: Limiter) -> list[Decision]:
         start.wait()
-        return [hit(limiter, client) for _ in range(times)]
+        return [limiter.hit(client) for _ in range(times)]
 
     with ThreadPoolExecutor(threads) as pool:
         futures = [pool.submit(hit_often, limiters[number % len(limiters)]) for number in range(threads)]
         return [decision for future in futures for decision in future.result()]
 
 
-def assert_exactly_the_quota_was_admitted(policy: Policy, decisions: list[Answer]) -> None:
+def assert_exactly_the_quota_was_admitted(policy: Policy, decisions: list[Decision]) -> None:
     admitted = [decision.remaining for decision in decisions if decision.allowed]
     assert sorted(admitted) == list(range(policy.quota))

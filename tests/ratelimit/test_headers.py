@@ -20,23 +20,23 @@ NOON_EPOCH = 1_767_268_800
 
 FIELDS = {
     "api, nothing counted": (
-        (API, True, 60, 60 * SECOND),
+        Decision(API, True, 60, 60 * SECOND),
         ('"default";q=60;w=60', "60", '"default";r=60;t=60', "60", str(NOON_EPOCH + 60)),
     ),
     "api, some counted": (
-        (API, True, 7, 12 * SECOND),
+        Decision(API, True, 7, 12 * SECOND),
         ('"default";q=60;w=60', "60", '"default";r=7;t=12', "7", str(NOON_EPOCH + 12)),
     ),
     "api, refused": (
-        (API, False, 0, 1),
+        Decision(API, False, 0, 1),
         ('"default";q=60;w=60', "60", '"default";r=0;t=1', "0", str(NOON_EPOCH + 1)),
     ),
     "contact, nothing counted": (
-        (CONTACT, True, 1, 30 * SECOND),
+        Decision(CONTACT, True, 1, 30 * SECOND),
         ('"default";q=1;w=30', "1", '"default";r=1;t=30', "1", str(NOON_EPOCH + 30)),
     ),
     "contact, refused": (
-        (CONTACT, False, 0, 29 * SECOND),
+        Decision(CONTACT, False, 0, 29 * SECOND),
         ('"default";q=1;w=30', "1", '"default";r=0;t=29', "0", str(NOON_EPOCH + 29)),
     ),
 }
@@ -65,7 +65,7 @@ ROUNDED = {
 @freeze_time(NOON)
 @pytest.mark.parametrize(("reset_after", "seconds"), ROUNDED.values(), ids=ROUNDED)
 def test_seconds_are_rounded_up_so_that_who_waits_passes(reset_after: int, seconds: int) -> None:
-    fields = dict(rate_limit_fields((API, True, 7, reset_after)))
+    fields = dict(rate_limit_fields(Decision(API, True, 7, reset_after)))
 
     assert whole_seconds(reset_after) == seconds
     assert fields["RateLimit"] == f'"default";r=7;t={seconds}'
@@ -76,7 +76,7 @@ def test_seconds_are_rounded_up_so_that_who_waits_passes(reset_after: int, secon
 def test_the_wait_and_the_moment_agree_to_the_second(microseconds: int, reset_after: int) -> None:
     with freeze_time(NOON + timedelta(microseconds=microseconds)):
         now = time.time_ns()
-        fields = dict(rate_limit_fields((API, True, 7, reset_after)))
+        fields = dict(rate_limit_fields(Decision(API, True, 7, reset_after)))
 
     reset_at = int(fields["X-RateLimit-Reset"]) * SECOND
     wait = int(fields["RateLimit"].rpartition("=")[2]) * SECOND

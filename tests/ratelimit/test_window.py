@@ -21,9 +21,7 @@ from tests.ratelimit.properties import (
     LimiterAgainstModel,
     address,
     assert_exactly_the_quota_was_admitted,
-    hit,
     hit_from_threads,
-    peek,
 )
 
 
@@ -85,7 +83,7 @@ class TestOneClient:
     def test_the_last_of_the_quota_passes_and_the_next_is_refused(self, policy: Policy) -> None:
         window = SlidingWindow(policy)
 
-        decisions = [hit(window, address(1)) for _ in range(policy.quota + 1)]
+        decisions = [window.hit(address(1)) for _ in range(policy.quota + 1)]
 
         assert [decision.allowed for decision in decisions] == [True] * policy.quota + [False]
         assert [decision.remaining for decision in decisions] == [*range(policy.quota - 1, -1, -1), 0]
@@ -98,12 +96,12 @@ class TestOneClient:
         for _ in range(policy.quota):
             window.hit(address(1))
             clock.now += SECOND // 7
-        wait = hit(window, address(1)).reset_after
+        wait = window.hit(address(1)).reset_after
 
         clock.now += wait - 1
-        early = hit(window, address(1))
+        early = window.hit(address(1))
         clock.now += 1
-        in_time = hit(window, address(1))
+        in_time = window.hit(address(1))
 
         assert (early.allowed, early.reset_after) == (False, 1)
         assert in_time.allowed
@@ -114,19 +112,19 @@ class TestOneClient:
             window.hit(address(1))
         clock.now += policy.window_seconds * SECOND - 1
         for _ in range(100):
-            assert not hit(window, address(1)).allowed
+            assert not window.hit(address(1)).allowed
 
         clock.now += 1
 
-        assert peek(window, address(1)).remaining == policy.quota
+        assert window.peek(address(1)).remaining == policy.quota
 
     def test_peeking_changes_nothing(self, policy: Policy, clock: Clock) -> None:
         window = SlidingWindow(policy)
         window.hit(address(1))
         clock.now += SECOND
 
-        answers = [peek(window, address(1)) for _ in range(100)]
-        strangers = [peek(window, address(number)) for number in range(2, 100)]
+        answers = [window.peek(address(1)) for _ in range(100)]
+        strangers = [window.peek(address(number)) for number in range(2, 100)]
 
         expected = (policy, policy.quota > 1, policy.quota - 1, (policy.window_seconds - 1) * SECOND)
         assert answers == [expected] * 100
@@ -152,12 +150,12 @@ class TestWhatAllProcessesDecided:
         for _ in range(10):
             clock.now += SECOND
             window.hit(address(1))
-        window.learn(address(1), (API, False, 0, 20 * SECOND))
+        window.learn(address(1), Decision(API, False, 0, 20 * SECOND))
 
         clock.now += 20 * SECOND - 1
-        early = hit(window, address(1))
+        early = window.hit(address(1))
         clock.now += 1
-        in_time = hit(window, address(1))
+        in_time = window.hit(address(1))
 
         assert (early.allowed, early.reset_after) == (False, 1)
         assert (in_time.allowed, in_time.remaining) == (True, 50), "nine and this one"
@@ -165,11 +163,11 @@ class TestWhatAllProcessesDecided:
     def test_the_last_of_the_quota_counts_and_the_next_is_refused_here_too(self, clock: Clock) -> None:
         window = SlidingWindow(API)
         window.hit(address(1))
-        window.learn(address(1), (API, True, 0, 20 * SECOND))
+        window.learn(address(1), Decision(API, True, 0, 20 * SECOND))
 
-        refused = hit(window, address(1))
+        refused = window.hit(address(1))
         clock.now += 20 * SECOND
-        in_time = hit(window, address(1))
+        in_time = window.hit(address(1))
 
         assert (refused.allowed, refused.reset_after) == (False, 20 * SECOND)
         assert in_time.remaining == 58, "the hit before and this one"
@@ -177,22 +175,22 @@ class TestWhatAllProcessesDecided:
     def test_a_quota_of_one_is_no_exception(self, clock: Clock) -> None:
         window = SlidingWindow(CONTACT)
         window.hit(address(1))
-        window.learn(address(1), (CONTACT, False, 0, 20 * SECOND))
+        window.learn(address(1), Decision(CONTACT, False, 0, 20 * SECOND))
 
-        refused = hit(window, address(1))
+        refused = window.hit(address(1))
         clock.now += 20 * SECOND
 
         assert (refused.allowed, refused.reset_after) == (False, 20 * SECOND)
-        assert hit(window, address(1)).allowed
+        assert window.hit(address(1)).allowed
 
     def test_what_others_counted_is_of_no_interest_while_something_remains(self, clock: Clock) -> None:
         window = SlidingWindow(API)
         window.hit(address(1))
         clock.now += SECOND
 
-        window.learn(address(1), (API, True, 1, 20 * SECOND))
+        window.learn(address(1), Decision(API, True, 1, 20 * SECOND))
 
-        assert peek(window, address(1)).remaining == 59
+        assert window.peek(address(1)).remaining == 59
 
     @pytest.mark.usefixtures("clock")
     def test_a_client_that_gave_way_meanwhile_stays_forgotten(self) -> None:
@@ -200,10 +198,10 @@ class TestWhatAllProcessesDecided:
         window.hit(address(1))
         window.hit(address(2))
 
-        window.learn(address(1), (API, False, 0, SECOND))
+        window.learn(address(1), Decision(API, False, 0, SECOND))
 
         assert len(window) == 1
-        assert peek(window, address(1)).remaining == 60
+        assert window.peek(address(1)).remaining == 60
 
 
 class ContestedKey(bytes):
@@ -231,7 +229,7 @@ class TestTrackedClients:
 
         for number in range(1_000):
             clock.now += 1
-            assert hit(window, address(number)).allowed
+            assert window.hit(address(number)).allowed
 
             assert len(window) == min(number + 1, 100)
 
@@ -243,7 +241,7 @@ class TestTrackedClients:
 
         window.hit(address(4))
 
-        assert [peek(window, address(number)).remaining for number in (1, 2, 3, 4)] == [58, 60, 59, 59]
+        assert [window.peek(address(number)).remaining for number in (1, 2, 3, 4)] == [58, 60, 59, 59]
 
     def test_a_refused_request_and_a_peek_do_not_keep_a_client_from_giving_way(self, clock: Clock) -> None:
         window = SlidingWindow(CONTACT, max_clients=2)
@@ -255,7 +253,7 @@ class TestTrackedClients:
 
         window.hit(address(3))
 
-        assert [peek(window, address(number)).allowed for number in (1, 2, 3)] == [True, False, False]
+        assert [window.peek(address(number)).allowed for number in (1, 2, 3)] == [True, False, False]
 
     def test_idle_clients_leave_before_any_that_is_still_counted(self, clock: Clock) -> None:
         window = SlidingWindow(CONTACT, max_clients=4)
@@ -265,7 +263,7 @@ class TestTrackedClients:
         for number in (3, 4, 5, 6):
             window.hit(address(number))
 
-        assert not any(peek(window, address(number)).allowed for number in (3, 4, 5, 6))
+        assert not any(window.peek(address(number)).allowed for number in (3, 4, 5, 6))
         assert len(window) == 4
 
     def test_a_client_that_is_still_counted_stays_while_there_is_room(self, clock: Clock) -> None:
@@ -276,7 +274,7 @@ class TestTrackedClients:
         for number in range(1, 1_000):
             window.hit(address(number))
 
-        assert not peek(window, address(0)).allowed
+        assert not window.peek(address(0)).allowed
         assert len(window) == 1_000
 
     @pytest.mark.parametrize("hits", [1, 2, 60], ids="after {} requests each".format)

@@ -23,9 +23,7 @@ from tests.ratelimit.properties import (
     LimiterAgainstModel,
     address,
     assert_exactly_the_quota_was_admitted,
-    hit,
     hit_from_threads,
-    peek,
 )
 from tests.redis.conftest import MakeStorage
 from tests.redis.server import RedisServer, Way, tls_options, way_to
@@ -94,10 +92,10 @@ class InTurn:
 
     def _confirmed(self, decision: Decision, client: bytes) -> Decision:
         """A refusal in the words of the server, which alone knows to the microsecond when the next request passes."""
-        if decision[1]:
+        if decision.allowed:
             return decision
         confirmed = self._server.peek(client)
-        moment_has_come = decision[3] < GENEROUS * SECOND and confirmed[1]
+        moment_has_come = decision.reset_after < GENEROUS * SECOND and confirmed.allowed
         return decision if moment_has_come else confirmed
 
 
@@ -193,7 +191,7 @@ class TestKeys:
         storage = make_storage(server.url)
         storage.limiter(API).hit(address(1))
 
-        assert hit(storage.limiter(CONTACT), address(1)).allowed
+        assert storage.limiter(CONTACT).hit(address(1)).allowed
 
 
 class TestClockSetBack:
@@ -214,21 +212,21 @@ class TestClockSetBack:
 
     def test_it_admits_nobody_early(self, limiter: Any, server: RedisServer) -> None:
         asked = time.monotonic()
-        first = hit(limiter, address(1))
+        first = limiter.hit(address(1))
         server.age((first.reset_after - SECOND) // 1_000)
-        just_before = hit(limiter, address(1))
+        just_before = limiter.hit(address(1))
         passed = time.monotonic() - asked
 
         assert not first.allowed
         assert not just_before.allowed or passed >= 1
 
     def test_it_keeps_nobody_out_for_longer_than_before(self, limiter: Any, server: RedisServer, begun: float) -> None:
-        refused = hit(limiter, address(1))
+        refused = limiter.hit(address(1))
         passed = time.monotonic() - begun
         server.age(refused.reset_after // 1_000)
 
         assert (20 - passed) * SECOND <= refused.reset_after <= 20 * SECOND
-        assert hit(limiter, address(1)).allowed
+        assert limiter.hit(address(1)).allowed
 
     def test_it_keeps_no_key_for_longer_than_a_window(self, limiter: Any, server: RedisServer) -> None:
         limiter.peek(address(1))
@@ -378,11 +376,11 @@ class TestOutOfReach:
         monkeypatch.setattr("app.ratelimit.shared.PROBE_INTERVAL", 0.01)
         storage = make_storage(f"redis+unix://{server.socket}")
         limiter = storage.limiter(CONTACT)
-        shared = hit(limiter, address(1)).allowed
+        shared = limiter.hit(address(1)).allowed
         break_it, error = FAULTS[fault]
 
         break_it(server)
-        own = [hit(limiter, address(2)).allowed for _ in range(100)]
+        own = [limiter.hit(address(2)).allowed for _ in range(100)]
         wait_until(lambda: not storage.in_reach)
         time.sleep(0.3)  # for many a look at the server that must not take it for repaired
         said = lines(caplog)
@@ -393,8 +391,8 @@ class TestOutOfReach:
         assert own == [True] + [False] * 99
         assert said == [lost(error)]
         assert lines(caplog) == [*said, BACK]
-        assert not hit(limiter, address(1)).allowed
-        assert hit(limiter, address(3)).allowed
+        assert not limiter.hit(address(1)).allowed
+        assert limiter.hit(address(3)).allowed
         assert server.admin.keys("*:00000003")
 
     @pytest.mark.usefixtures("impatient")
@@ -407,14 +405,14 @@ class TestOutOfReach:
             limiter.hit(address(1))
 
         server.pause()
-        own = hit(limiter, address(1))
+        own = limiter.hit(address(1))
         wait_until(lambda: not storage.in_reach)
         server.resume()
         wait_until(lambda: storage.in_reach)
 
         assert own.remaining == 19
         # What timed out may have reached the server, and then counts there too: never early, at worst late.
-        assert peek(limiter, address(1)).remaining in {19, 20}
+        assert limiter.peek(address(1)).remaining in {19, 20}
 
     @pytest.mark.usefixtures("impatient")
     def test_a_request_that_comes_while_it_hangs_does_not_wait_for_it(
@@ -454,14 +452,14 @@ class TestOutOfReach:
         connected = len(server.admin.client_list())
 
         server.admin.client_kill_filter(_type="normal", skipme=True)
-        first = hit(limiter, address(1))
+        first = limiter.hit(address(1))
         wait_until(lambda: len(server.admin.client_list()) == connected)
         time.sleep(0.3)  # in which a thread that looks without a pause would look often
         decisions = server.admin.info("commandstats")["cmdstat_evalsha"]["calls"]
 
         assert decisions == 8, "four when it was found and one on each new connection"
         assert first.remaining == 59
-        assert [hit(limiter, address(1)).remaining for _ in range(4)] == [59, 58, 57, 56], "by the server again"
+        assert [limiter.hit(address(1)).remaining for _ in range(4)] == [59, 58, 57, 56], "by the server again"
         assert storage.in_reach
         assert lines(caplog) == []
 
@@ -480,7 +478,7 @@ class TestOutOfReach:
         storage = make_storage(server.url)
         said = lines(caplog)
 
-        decision = hit(storage.limiter(CONTACT), address(1))
+        decision = storage.limiter(CONTACT).hit(address(1))
         with server:
             wait_until(lambda: storage.in_reach)
 
@@ -500,7 +498,7 @@ class TestOutOfReach:
         storage = SharedStorage("redis://cache.example.com", connections=1)
 
         begun = time.monotonic()
-        decisions = [hit(storage.limiter(CONTACT), address(1)).allowed for _ in range(10)]
+        decisions = [storage.limiter(CONTACT).hit(address(1)).allowed for _ in range(10)]
         elapsed = time.monotonic() - begun
         resolved.set()
         storage.stop()
@@ -588,7 +586,7 @@ class TestOutOfReach:
         answered.set()
         request.join()
 
-        assert hit(limiter, address(2)).remaining == 59
+        assert limiter.hit(address(2)).remaining == 59
         assert server.admin.keys("*:00000002")
         assert lines(caplog) == [lost("ConnectionError"), BACK]
 
@@ -610,17 +608,17 @@ class TestOutOfReach:
     ) -> None:
         storage = make_storage(server.url)
         limiter = storage.limiter(API)
-        allowed = [hit(limiter, address(1)).allowed for _ in range(30)]
+        allowed = [limiter.hit(address(1)).allowed for _ in range(30)]
 
         server.kill()
         wait_until(lambda: not storage.in_reach)
-        allowed += [hit(limiter, address(1)).allowed for _ in range(20)]
+        allowed += [limiter.hit(address(1)).allowed for _ in range(20)]
         server.start()  # with no memory of what was
         wait_until(lambda: storage.in_reach)
-        allowed += [hit(limiter, address(1)).allowed for _ in range(30)]
+        allowed += [limiter.hit(address(1)).allowed for _ in range(30)]
 
         assert allowed == [True] * 60 + [False] * 20
-        assert not peek(limiter, address(1)).allowed
+        assert not limiter.peek(address(1)).allowed
 
 
 def idle_connections(storage: SharedStorage) -> int:
@@ -650,8 +648,8 @@ class TestOneLateAnswer:
         limiter.hit(address(1))
 
         way.hold(CLIENT)
-        late = hit(limiter, address(1))
-        next_one = hit(limiter, address(1))
+        late = limiter.hit(address(1))
+        next_one = limiter.hit(address(1))
 
         assert late.remaining == 58, "this process has seen two"
         assert next_one.remaining == 48, "the server knows of all twelve"
@@ -668,10 +666,10 @@ class TestOneLateAnswer:
         limiter.hit(address(1))
 
         way.hold(CLIENT)
-        late = peek(limiter, address(1))
+        late = limiter.peek(address(1))
 
         assert late.remaining == 59
-        assert hit(limiter, address(1)).remaining == 58
+        assert limiter.hit(address(1)).remaining == 58
 
     def test_its_connection_is_replaced_and_no_request_connects(
         self, way: Way, make_storage: MakeStorage, monkeypatch: pytest.MonkeyPatch
@@ -689,7 +687,7 @@ class TestOneLateAnswer:
 
         way.hold(CLIENT)
         limiter.hit(address(1))
-        following = [hit(limiter, address(2)).remaining for _ in range(3)]
+        following = [limiter.hit(address(2)).remaining for _ in range(3)]
 
         assert following == [59, 58, 57]
         assert "rate-limit-storage" in connecting
@@ -756,7 +754,7 @@ class TestOneLateAnswer:
         for number in range(1, 100):
             if number == late:
                 way.hold(CLIENT)
-            admitted += hit(limiter, address(1)).allowed
+            admitted += limiter.hit(address(1)).allowed
 
         assert admitted == 60
 
@@ -777,7 +775,7 @@ class TestOneLateAnswer:
         for number in range(1, 200):
             if number == late:
                 way.hold(CLIENT)
-            admitted += hit(next(limiters), address(1)).allowed
+            admitted += next(limiters).hit(address(1)).allowed
 
         assert 60 <= admitted <= most
 
@@ -796,8 +794,8 @@ class TestRefusals:
         server.admin.set(key, "nonsense")
         connected = server.admin.info("stats")["total_connections_received"]
 
-        decisions = [hit(limiter, address(1)) for _ in range(62)]
-        others = [hit(limiter, address(2)) for _ in range(3)]
+        decisions = [limiter.hit(address(1)) for _ in range(62)]
+        others = [limiter.hit(address(2)) for _ in range(3)]
         wait_until(lambda: lines(caplog))
 
         assert [decision.allowed for decision in decisions] == [True] * 59 + [False] * 3
@@ -816,9 +814,9 @@ class TestRefusals:
             storage = make_storage(way.url)
             limiter = storage.limiter(API)
 
-            decisions = [hit(limiter, address(1)).remaining for _ in range(50)]
+            decisions = [limiter.hit(address(1)).remaining for _ in range(50)]
             wait_until(lambda: lines(caplog))
-            decisions += [hit(limiter, address(1)).remaining for _ in range(10)]
+            decisions += [limiter.hit(address(1)).remaining for _ in range(10)]
 
             assert decisions == list(range(59, -1, -1))
             assert storage.in_reach
@@ -835,7 +833,7 @@ class TestRefusals:
             limiter = storage.limiter(API)
             way.replace(b"EVALSHA", f"-{code}\r\n".encode())
 
-            decisions = [hit(limiter, address(1)).remaining for _ in range(5)]
+            decisions = [limiter.hit(address(1)).remaining for _ in range(5)]
             wait_until(lambda: not storage.in_reach)
 
             assert decisions == [59, 58, 57, 56, 55]
@@ -862,7 +860,7 @@ def test_a_window_in_the_process_and_one_on_the_server_answer_alike(
 ) -> None:
     limiters = [SlidingWindow(API), make_storage(server.url).limiter(API)]
 
-    own, shared = ([hit(limiter, address(1)) for _ in range(62)] for limiter in limiters)
+    own, shared = ([limiter.hit(address(1)) for _ in range(62)] for limiter in limiters)
 
     for one, other in zip(own, shared, strict=True):
         assert (one.policy, one.allowed, one.remaining) == (other.policy, other.allowed, other.remaining)
