@@ -46,8 +46,7 @@ def on_starting(_server: object) -> None:
 
 def post_worker_init(worker: object) -> None:
     """Let the storage and the first mail check be ready before the first request comes, unless a server hangs."""
-    worker.wsgi.extensions["rate_limit_storage"].start(wait=1)
-    worker.wsgi.extensions["mail_health"].start(wait=1)
+    worker.wsgi.background.start(wait=1)
     # A request needs the interpreter's lock three times, and while another computes it waits this long for each.
     sys.setswitchinterval(0.001)
     # What is loaded stays. Looking through it for garbage would hold the lock for as long as a large request does.
@@ -58,6 +57,4 @@ def worker_exit(_server: object, worker: object) -> None:
     """Take leave of the other servers."""
     app = getattr(worker, "wsgi", None)  # None when the app could not be made
     if app is not None:
-        app.extensions["mail_health"].stop()
-        app.extensions["mailer"].close()
-        app.extensions["rate_limit_storage"].stop()
+        app.background.stop()

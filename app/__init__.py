@@ -5,31 +5,40 @@ from __future__ import annotations
 import os
 
 from app.api.addresses import Addresses
+from app.api.admission import Admission
+from app.api.application import Application
 from app.api.contact import create_contact_view
 from app.api.cors import CorsPolicy
 from app.api.discovery import create_discovery_blueprint
 from app.api.errorhandlers import register_error_handlers
-from app.api.framework import Application
-from app.api.hooks import Hooks, Limits
-from app.api.root import LEGACY_CONTACT_PATH, create_root_blueprint
-from app.api.v1 import CONTACT_PATH, create_v1_blueprint
+from app.api.fields import ResponseFields
+from app.api.paths import contact_paths
+from app.api.quotas import Limits, Quotas
+from app.api.request_log import RequestLog
+from app.api.root import create_root_blueprint
+from app.api.v1 import create_v1_blueprint
+from app.background import Background
 from app.contact.message import Composer
 from app.contact.service import ContactService
-from app.logs import RequestLog, ensure_logging
+from app.logs import ensure_logging
 from app.mail.cli import create_mail_commands
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer, create_mailer
 from app.ratelimit.storage import create_storage
 from app.ratelimit.window import Policy
 from app.settings import Settings
-from app.versions import CURRENT, Versions
+from app.versions import V1, Versions
 
 API_POLICY = Policy(quota=60, window_seconds=60)
 CONTACT_POLICY = Policy(quota=1, window_seconds=30)
 
 
 def create_app(
-    settings: Settings | None = None, *, mailer: Mailer | None = None, limits: Limits | None = None
+    settings: Settings | None = None,
+    *,
+    mailer: Mailer | None = None,
+    limits: Limits | None = None,
+    versions: Versions | None = None,
 ) -> Application:
     """The application; what is not passed in is made as the environment asks.
 
@@ -39,27 +48,25 @@ def create_app(
     ensure_logging(settings)
     storage = create_storage(settings)
     mailer = mailer or create_mailer(settings)
-    limits = limits or Limits(storage.limiter(API_POLICY), storage.limiter(CONTACT_POLICY))
+    health = MailHealth(mailer)
     addresses = Addresses(settings)
-    versions = Versions.from_settings(settings)
-    current = versions[CURRENT]
+    versions = versions or Versions.from_settings(settings)
+    limits = limits or Limits(storage.limiter(API_POLICY), storage.limiter(CONTACT_POLICY))
+    quotas = Quotas(limits, contact_paths(versions))
+    contact = create_contact_view(
+        ContactService(Composer(settings.mail_from, settings.sales_email), mailer.deliver), quotas
+    )
 
-    app = Application(__name__)
-    app.extensions["mailer"] = mailer
-    app.extensions["rate_limit_storage"] = storage
-    health = app.extensions["mail_health"] = MailHealth(mailer)
-    Hooks(
+    app = Application(
+        __name__,
         addresses=addresses,
-        limits=limits,
-        versions=versions,
-        cors=CorsPolicy(app, settings),
-        contact_paths=frozenset({current.base_path + CONTACT_PATH, LEGACY_CONTACT_PATH}),
-        request_log=RequestLog("app.request", settings),
-    ).register(app)
-    register_error_handlers(app, addresses=addresses, versions=versions)
-    composer = Composer(settings.mail_from, settings.sales_email)
-    contact = create_contact_view(ContactService(composer, mailer.deliver), limits.contact)
-    app.register_blueprint(create_v1_blueprint(current, contact=contact, health=health, storage=storage))
+        admit=Admission(addresses=addresses, quotas=quotas, versions=versions).admit,
+        fields=ResponseFields(quotas=quotas, versions=versions, cors=CorsPolicy(settings)).of,
+        log=RequestLog(settings).write,
+        background=Background(storage, health, mailer),
+    )
+    register_error_handlers(app, addresses=addresses, quotas=quotas, versions=versions)
+    app.register_blueprint(create_v1_blueprint(versions[V1], contact=contact, health=health, storage=storage))
     app.register_blueprint(
         create_discovery_blueprint(
             name=settings.api_name,

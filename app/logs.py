@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import logging.config
 import time
 import traceback
-from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
+
+from flask import has_request_context, request
 
 from app.settings import Settings
 from app.stderr import standard_error
 
 _LINE = "{asctime} {levelname} {name} {request_id} {message}"
-_ISO_TIME = "%Y-%m-%dT%H:%M:%S%z"
 
-request_id: ContextVar[str] = ContextVar("request_id", default="-")
-"""The id of the request that the current thread serves; every line that it logs carries it."""
+_FORMATTERS: dict[str, dict[str, Any]] = {
+    "text": {"format": _LINE, "style": "{"},
+    "json": {
+        "()": "pythonjsonlogger.json.JsonFormatter",
+        "fmt": _LINE,
+        "style": "{",
+        "datefmt": "%Y-%m-%dT%H:%M:%S%z",
+        "rename_fields": {"asctime": "time", "levelname": "level", "name": "logger"},
+        "json_ensure_ascii": False,
+    },
+}
+"""The formatters for logging.config.dictConfig, by LOG_FORMAT."""
 
 
 class RequestIdFilter(logging.Filter):
-    """Puts the request id into a log record."""
+    """Puts the id of the request that the current thread serves into a log record."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let the record through with its id."""
-        record.request_id = request_id.get()
+        record.request_id = getattr(request, "id", "-") if has_request_context() else "-"
         return True
 
 
@@ -36,23 +45,13 @@ def logging_config(settings: Settings) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {
-            "text": {"format": _LINE, "style": "{"},
-            "json": {
-                "()": "pythonjsonlogger.json.JsonFormatter",
-                "fmt": _LINE,
-                "style": "{",
-                "datefmt": _ISO_TIME,
-                "rename_fields": {"asctime": "time", "levelname": "level", "name": "logger"},
-                "json_ensure_ascii": False,
-            },
-        },
+        "formatters": {"line": _FORMATTERS[settings.log_format]},
         "filters": {"request_id": {"()": RequestIdFilter}},
         "handlers": {
             "stderr": {
                 "class": "logging.StreamHandler",
                 "stream": standard_error,
-                "formatter": settings.log_format,
+                "formatter": "line",
                 "filters": ["request_id"],
             },
         },
@@ -64,7 +63,7 @@ def logging_config(settings: Settings) -> dict[str, Any]:
     }
 
 
-class RequestLog:
+class RequestLogger:
     """Writes the line of each request, in the form of all other lines but past ``logging``.
 
     A record on its way through ``logging`` takes longer than everything else that the service does for a GET.
@@ -72,36 +71,33 @@ class RequestLog:
 
     def __init__(self, name: str, settings: Settings) -> None:
         self.enabled = settings.log_level in ("debug", "info")
-        """Whether there is anything to write."""
+        """False where nothing is to be written."""
         self._name = name
-        self._render = self._json if settings.log_format == "json" else self._text
+        self._formatter = None
+        if settings.log_format == "json":
+            self._formatter = logging.config.DictConfigurator({}).configure_formatter(dict(_FORMATTERS["json"]))
 
-    def write(self, message: str, fields: dict[str, Any]) -> None:
-        """Write a line; ``fields`` is what machines read of it."""
-        standard_error.write(self._render(message, fields))
+    def write(self, request_id: str, message: str, fields: dict[str, Any]) -> None:
+        """Write a line; ``fields`` are the parts of the message, which JSON names."""
+        if self._formatter:
+            record = {"name": self._name, "levelname": "INFO", "request_id": request_id, "msg": message}
+            line = self._formatter.format(logging.makeLogRecord(record | fields))
+        else:
+            line = _LINE.format(
+                asctime=_now(), levelname="INFO", name=self._name, request_id=request_id, message=message
+            )
+        standard_error.write(line + "\n")
 
-    def _text(self, message: str, _: dict[str, Any]) -> str:
-        second, fraction = divmod(time.time(), 1)
-        asctime = f"{_local(int(second), logging.Formatter.default_time_format)},{int(fraction * 1000):03d}"
-        line = _LINE.format(
-            asctime=asctime, levelname="INFO", name=self._name, request_id=request_id.get(), message=message
-        )
-        return line + "\n"
 
-    def _json(self, message: str, fields: dict[str, Any]) -> str:
-        line = {
-            "time": _local(int(time.time()), _ISO_TIME),
-            "level": "INFO",
-            "logger": self._name,
-            "request_id": request_id.get(),
-            "message": message,
-        }
-        return json.dumps(line | fields, ensure_ascii=False) + "\n"
+def _now() -> str:
+    """The time in the form of logging.Formatter."""
+    second, fraction = divmod(time.time(), 1)
+    return f"{_local(int(second))},{int(fraction * 1000):03d}"
 
 
 @lru_cache(maxsize=1)
-def _local(second: int, form: str) -> str:
-    return time.strftime(form, time.localtime(second))
+def _local(second: int) -> str:
+    return time.strftime(logging.Formatter.default_time_format, time.localtime(second))
 
 
 def log_unforeseen(logger: logging.Logger, error: BaseException, where: str | None) -> None:

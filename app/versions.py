@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from email.utils import format_datetime
@@ -11,7 +12,9 @@ from enum import StrEnum
 from app.settings import Settings
 
 API_ROOT = "/api"
-CURRENT = "v1"
+
+V1 = "v1"
+"""The first version, whose contract the legacy contact path has, too."""
 
 DEPRECATION = "true"
 """Value of the Deprecation field. The specification rules it; RFC 9745 as published would have a date."""
@@ -68,14 +71,15 @@ class Version:
 
 
 class Versions:
-    """The registry: every version that was ever published, by name."""
+    """The registry: every version that was ever published, the oldest first. The last one is the current one."""
 
     def __init__(self, *versions: Version) -> None:
+        self._versions = versions
         self._by_name = {version.name: version for version in versions}
-        # Most of its life a version has no announced end, and then no request asks after it.
-        self._ending = [
-            (version.base_path, version.base_path + "/", version) for version in versions if version.lifecycle
-        ]
+        self._below = [(version.base_path, version.base_path + "/", version) for version in versions]
+        self.current = versions[-1]
+        self.names = tuple(self._by_name)
+        """Every version, sunset ones included."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Versions:
@@ -83,30 +87,32 @@ class Versions:
         lifecycle = None
         if settings.api_v1_deprecated_on and settings.api_v1_sunset_on and settings.api_v1_successor:
             lifecycle = Lifecycle(settings.api_v1_deprecated_on, settings.api_v1_sunset_on, settings.api_v1_successor)
-        return cls(Version(CURRENT, lifecycle))
+        return cls(Version(V1, lifecycle))
+
+    def __iter__(self) -> Iterator[Version]:
+        return iter(self._versions)
 
     def __getitem__(self, name: str) -> Version:
         return self._by_name[name]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Every version, sunset ones included."""
-        return tuple(self._by_name)
+    def statuses(self) -> tuple[Status, ...]:
+        """The status of each version at this moment, in their order."""
+        return tuple([version.status() for version in self._versions])
 
     @property
     def supported(self) -> list[str]:
         """The versions that are served now."""
-        return [version.name for version in self._by_name.values() if version.status() is not Status.SUNSET]
+        return [version.name for version in self._versions if version.status() is not Status.SUNSET]
 
     @property
     def deprecated(self) -> list[str]:
-        """The versions that are served now, but not for ever."""
-        return [version.name for version in self._by_name.values() if version.status() is Status.DEPRECATED]
+        """The versions that are served now and have an announced end."""
+        return [version.name for version in self._versions if version.status() is Status.DEPRECATED]
 
-    def ending_at(self, path: str) -> Version | None:
-        """The version with an announced end that serves this path."""
-        for base_path, prefix, version in self._ending:
-            if path == base_path or path.startswith(prefix):
+    def at(self, path: str) -> Version | None:
+        """The version that a path belongs to; None outside of all versions."""
+        for base_path, prefix, version in self._below:
+            if path.startswith(prefix) or path == base_path:
                 return version
         return None
 

@@ -26,8 +26,8 @@ from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderNam
 from gunicorn.http.wsgi import Response, base_environ
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
+from app.api.admission import REFUSED_BY_SERVER
 from app.api.body import invalid_body
-from app.api.hooks import REFUSED_BY_SERVER
 from app.errors import ApiError, ErrorCode
 from app.logs import log_unforeseen
 from app.settings import SettingsError

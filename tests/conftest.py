@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import hypothesis
 import pytest
-from flask import Flask
 
 from app import create_app
+from app.api.application import Application
 from tests.client import ValidatingClient
 from tests.factories import make_settings
 from tests.fakes import RecordingMailer
@@ -20,7 +20,7 @@ from tests.mail.server import authority
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 
-MakeApp = Callable[..., Flask]
+MakeApp = Callable[..., Application]
 MakeClient = Callable[..., ValidatingClient]
 
 
@@ -37,20 +37,18 @@ def make_app(tmp_path: Path, mailer: RecordingMailer) -> Iterator[MakeApp]:
     """
     apps = []
 
-    def make(*, collaborators: dict[str, Any] | None = None, first_check: float = 30, **environ: str) -> Flask:
+    def make(*, collaborators: dict[str, Any] | None = None, first_check: float = 30, **environ: str) -> Application:
         settings = make_settings(tmp_path / "mail", **environ)
         app = create_app(settings, **({"mailer": mailer} | (collaborators or {})))
         app.config["PROPAGATE_EXCEPTIONS"] = False
         app.test_client_class = ValidatingClient
-        app.extensions["mail_health"].start(wait=first_check)
+        app.background.start(wait=first_check)
         apps.append(app)
         return app
 
     yield make
     for app in apps:
-        app.extensions["mail_health"].stop()
-        app.extensions["mailer"].close()
-        app.extensions["rate_limit_storage"].stop()
+        app.background.stop()
 
 
 @pytest.fixture

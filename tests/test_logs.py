@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.logs import RequestLog, ensure_logging, logging_config
+from app.logs import RequestLogger, ensure_logging, logging_config
 from tests.factories import make_settings
 
 LEVELS = ["debug", "info", "warning", "error", "critical"]
@@ -134,7 +134,7 @@ def test_the_line_of_a_request_has_the_form_of_all_others(
     fields = {"status": 200}
 
     logging.getLogger("app.test").info("GET ñ", extra=fields)
-    RequestLog("app.test", make_settings(tmp_path / "mail", LOG_FORMAT=log_format)).write("GET ñ", fields)
+    RequestLogger("app.test", make_settings(tmp_path / "mail", LOG_FORMAT=log_format)).write("-", "GET ñ", fields)
 
     ours, theirs = (re.sub(r"[\d:,]+", "0", line) for line in lines())
     assert ours == theirs

@@ -5,24 +5,21 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from flask import Blueprint, request
+from flask import Blueprint
 
 from app import envelope
+from app.api import paths
 from app.api.addresses import Addresses
 from app.api.body import PARSERS
-from app.api.framework import Response
-from app.api.hooks import DOCUMENT_PATH
 from app.api.parameters import QueryParameter
-from app.api.root import LEGACY_CONTACT_PATH
-from app.api.v1 import CONTACT_PATH, HEALTH_PATH
+from app.api.request import request
 from app.contact.submission import FORM_TYPES
 from app.ratelimit.window import Policy
 from app.settings import NOTICE_PERIOD_DAYS
-from app.versions import API_ROOT, CURRENT, DEPRECATION, Status, Version, Versions
+from app.versions import API_ROOT, DEPRECATION, Status, Version, Versions
 
 SECTION = QueryParameter("section", ("versions", "rate_limit", "versioning", "contact", "docs"))
 
-VERSIONING_PATH = "/versioning"
 STRATEGY = "path"
 
 AFTER_SUNSET = "A partir de la fecha de retirada, la versión responde 410 con el código api_version_sunset."
@@ -38,57 +35,52 @@ SIGNALLING = {
     "Link": 'Dirección de la versión sucesora, con rel="successor-version" (RFC 8288).',
 }
 
-_KEPT_RESPONSES = 32
+_KEPT_BODIES = 32
 """Without PUBLIC_BASE_URL they differ by the Host that a client names: so many of them are kept."""
 
 
 def create_discovery_blueprint(
     *, name: str, addresses: Addresses, versions: Versions, api_policy: Policy, contact_policy: Policy
 ) -> Blueprint:
-    """The blueprint; its responses are made once per base address and state of the version."""
-    blueprint = Blueprint("discovery", __name__, url_prefix=API_ROOT)
+    """The blueprint; its bodies are made once for each base address and state of the versions."""
+    blueprint = Blueprint("discovery", __name__)
     version_parameter = QueryParameter("version", versions.names)
-    current = versions[CURRENT]
 
-    @lru_cache(_KEPT_RESPONSES)
-    def index(base_url: str, _: Status) -> dict[str | None, Response]:
+    @lru_cache(_KEPT_BODIES)
+    def index(base_url: str, _: tuple[Status, ...]) -> dict[str | None, bytes]:
         data = _index(base_url, name, versions, api_policy, contact_policy)
-        return {None: _success(data)} | {
-            section: _success({section: data[section]}) for section in SECTION.allowed_values
+        return {None: envelope.success(data=data)} | {
+            section: envelope.success(data={section: data[section]}) for section in SECTION.allowed_values
         }
 
-    @lru_cache(_KEPT_RESPONSES)
-    def versioning(_: Status) -> dict[str | None, Response]:
-        return {None: _success(_versioning(versions))} | {
-            name: _success(_state(versions[name])) for name in versions.names
+    @lru_cache(_KEPT_BODIES)
+    def versioning(_: tuple[Status, ...]) -> dict[str | None, bytes]:
+        return {None: envelope.success(data=_versioning(versions))} | {
+            version.name: envelope.success(data=_state(version)) for version in versions
         }
 
-    @blueprint.get("")
-    def get_index() -> Response:
-        return index(addresses.base_url(request.environ), current.status())[SECTION.read()]
+    @blueprint.get(API_ROOT)
+    def get_index() -> bytes:
+        return index(addresses.base_url(request.environ), versions.statuses())[SECTION.read()]
 
-    @blueprint.get(VERSIONING_PATH)
-    def get_versioning() -> Response:
-        return versioning(current.status())[version_parameter.read()]
+    @blueprint.get(paths.VERSIONING)
+    def get_versioning() -> bytes:
+        return versioning(versions.statuses())[version_parameter.read()]
 
     return blueprint
 
 
-def _success(data: dict[str, Any]) -> Response:
-    return Response(envelope.success(data=data))
-
-
 def _index(base_url: str, name: str, versions: Versions, api_policy: Policy, contact_policy: Policy) -> dict[str, Any]:
-    current = base_url + versions[CURRENT].base_path
-    document = base_url + DOCUMENT_PATH
-    versioning = base_url + API_ROOT + VERSIONING_PATH
+    current = base_url + versions.current.base_path
+    document = base_url + paths.DOCUMENT
+    versioning = base_url + paths.VERSIONING
     return {
         "name": name,
-        "current_version": CURRENT,
+        "current_version": versions.current.name,
         "openapi": document,
         "rate_limit": _rate_limit(api_policy),
         "versions": {
-            "current": CURRENT,
+            "current": versions.current.name,
             "supported": versions.supported,
             "deprecated": versions.deprecated,
             "index": current,
@@ -100,8 +92,8 @@ def _index(base_url: str, name: str, versions: Versions, api_policy: Policy, con
         },
         "contact": {
             "method": "POST",
-            "url": current + CONTACT_PATH,
-            "legacy_url": base_url + LEGACY_CONTACT_PATH,
+            "url": current + paths.CONTACT,
+            "legacy_url": base_url + paths.LEGACY_CONTACT,
             "content_types": list(PARSERS),
             "form_types": list(FORM_TYPES),
             "rate_limit": _rate_limit(contact_policy),
@@ -110,7 +102,7 @@ def _index(base_url: str, name: str, versions: Versions, api_policy: Policy, con
             "openapi": document,
             "endpoints": current,
             "versioning": versioning,
-            "health": current + HEALTH_PATH,
+            "health": current + paths.HEALTH,
         },
     }
 
@@ -122,7 +114,7 @@ def _rate_limit(policy: Policy) -> dict[str, Any]:
 def _versioning(versions: Versions) -> dict[str, Any]:
     return {
         "strategy": STRATEGY,
-        "current_version": CURRENT,
+        "current_version": versions.current.name,
         "supported": versions.supported,
         "deprecated": versions.deprecated,
         "deprecation_process": {"notice_period_days": NOTICE_PERIOD_DAYS, "after_sunset": AFTER_SUNSET},

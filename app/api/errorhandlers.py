@@ -2,57 +2,43 @@
 
 from __future__ import annotations
 
-import logging
 from http import HTTPStatus
 
-from flask import Flask, request
+from flask import Flask
+from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from app import envelope
+from app.api import paths
 from app.api.addresses import Addresses
-from app.api.framework import Response
-from app.api.hooks import API_PREFIX, DOCUMENT_PATH, allow
-from app.api.paths import path_of
-from app.api.visit import visit_of
+from app.api.quotas import Quotas
+from app.api.request import request
 from app.errors import ApiError, ErrorCode
-from app.logs import log_unforeseen
-from app.ratelimit.window import whole_seconds
-from app.versions import Versions
+from app.versions import API_ROOT, Versions
 
 MAX_RETRY_AFTER = 3600
 
-logger = logging.getLogger(__name__)
 
-
-def register_error_handlers(app: Flask, *, addresses: Addresses, versions: Versions) -> None:
-    """Put one handler each for ApiError, for werkzeug's HTTP exceptions and for anything unforeseen."""
+def register_error_handlers(app: Flask, *, addresses: Addresses, quotas: Quotas, versions: Versions) -> None:
+    """Put one handler for ApiError and one for werkzeug's HTTP exceptions, to which Flask adds all unforeseen ones."""
 
     @app.errorhandler(ApiError)
-    def refuse(error: ApiError) -> Response:
-        visit = visit_of(request.environ)
-        visit.error_code = error.code.code
+    def refuse(error: ApiError) -> ResponseReturnValue:
+        request.error_code = error.code
+        headers = {}
         retry_after = None
-        if error.code.status == HTTPStatus.TOO_MANY_REQUESTS and visit.decision is not None:
-            _, _, _, reset_after = visit.decision
-            retry_after = min(max(error.retry_after or 1, whole_seconds(reset_after), visit.wait), MAX_RETRY_AFTER)
-        docs = addresses.base_url(request.environ) + DOCUMENT_PATH
-        body = envelope.failure(error, retry_after=retry_after, docs=docs)
-        response = Response(body, error.code.status)
-        if retry_after is not None:
-            response.headers["Retry-After"] = str(retry_after)
-        return response
+        if error.code.status == HTTPStatus.TOO_MANY_REQUESTS:
+            retry_after = min(max(error.retry_after or 1, quotas.wait(request)), MAX_RETRY_AFTER)
+            headers["Retry-After"] = str(retry_after)
+        docs = addresses.base_url(request.environ) + paths.DOCUMENT
+        return envelope.failure(error, retry_after=retry_after, docs=docs), error.code.status, headers
 
     @app.errorhandler(HTTPException)
-    def refuse_http(error: HTTPException) -> Response:
-        response = refuse(_translate(error, path_of(request.environ), versions))
+    def refuse_http(error: HTTPException) -> ResponseReturnValue:
+        response = app.make_response(refuse(_translate(error, request.path, versions)))
         if isinstance(error, MethodNotAllowed):
-            response.headers["Allow"] = allow(frozenset(error.valid_methods or ()))
+            response.headers["Allow"] = paths.allow(error.valid_methods or ())
         return response
-
-    @app.errorhandler(Exception)
-    def fail(error: Exception) -> Response:
-        log_unforeseen(logger, error, request.endpoint)
-        return refuse(ApiError(ErrorCode.INTERNAL_ERROR))
 
 
 def _translate(error: HTTPException, path: str, versions: Versions) -> ApiError:
@@ -67,9 +53,9 @@ def _translate(error: HTTPException, path: str, versions: Versions) -> ApiError:
 
 
 def _unknown_path(path: str, versions: Versions) -> ApiError:
-    if not path.startswith(API_PREFIX):
+    if not paths.is_under_api(path):
         return ApiError(ErrorCode.NOT_FOUND)
-    segment = path.removeprefix(API_PREFIX).partition("/")[0]
+    segment = path.removeprefix(f"{API_ROOT}/").partition("/")[0]
     number = segment.removeprefix("v")
     if segment.startswith("v") and number.isascii() and number.isdigit() and segment not in versions.names:
         return ApiError(ErrorCode.UNSUPPORTED_API_VERSION, details={"supported": versions.supported})

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flask import request
-
+from app.api.request import request
 from app.errors import ApiError, ErrorCode
 
 

@@ -1,14 +1,37 @@
-"""The path of a request."""
+"""Every path of the service, and the methods of a path."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+
+from app.versions import API_ROOT, Versions
+
+VERSIONING = API_ROOT + "/versioning"
+DOCUMENT = "/openapi.json"
+LEGACY_CONTACT = "/contact.php"
+
+CONTACT = "/contact"
+"""Below the base path of a version."""
+
+HEALTH = "/health"
+"""Below the base path of a version."""
+
+METHOD_ORDER = ("GET", "HEAD", "POST", "OPTIONS")
+
+_BELOW_API = API_ROOT + "/"
 
 
-def path_of(environ: dict[str, Any]) -> str:
-    """The path that router, quotas, sunset, header fields and log all judge: PATH_INFO as it came (PEP 3333).
+def is_under_api(path: str) -> bool:
+    """True for /api and everything below it."""
+    return path.startswith(_BELOW_API) or path == API_ROOT
 
-    Werkzeug's ``request.path`` is not the same: it folds slashes at the front, and adds one where there is none.
-    """
-    path: str = environ["PATH_INFO"]
-    return path
+
+def contact_paths(versions: Versions) -> frozenset[str]:
+    """Every path that takes contact forms."""
+    return frozenset({LEGACY_CONTACT, *(version.base_path + CONTACT for version in versions)})
+
+
+def allow(methods: Iterable[str]) -> str:
+    """The value of an Allow field (RFC 9110, section 10.2.1), in a stable order."""
+    served = frozenset(methods)
+    return ", ".join(method for method in METHOD_ORDER if method in served)

@@ -8,19 +8,18 @@ from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
 
-from flask import Blueprint, request
+from flask import Blueprint, Response, make_response
 from werkzeug.http import generate_etag
 
 from app import envelope
 from app.api.addresses import Addresses
-from app.api.framework import Response
-from app.api.hooks import DOCUMENT_PATH
+from app.api.paths import DOCUMENT, LEGACY_CONTACT
+from app.api.request import request
 
-LEGACY_CONTACT_PATH = "/contact.php"
 DOCUMENT_FILE = Path(__file__).parents[2] / "static" / "openapi.json"
 
 
-def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], Response]) -> Blueprint:
+def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], bytes]) -> Blueprint:
     """The blueprint."""
     blueprint = Blueprint("root", __name__)
     document = json.loads(DOCUMENT_FILE.read_bytes())
@@ -33,11 +32,11 @@ def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], Respons
         body = envelope.to_json(document | {"servers": [server]})
         return body, f'"{generate_etag(body)}"'
 
-    @blueprint.get(DOCUMENT_PATH)
+    @blueprint.get(DOCUMENT)
     def get_document() -> Response:
         body, etag = render(addresses.base_url(request.environ))
-        response = Response(body)
-        response.caching = caching
+        response = make_response(body)
+        response.headers["Cache-Control"] = caching
         response.headers["ETag"] = etag
         given = request.headers.get("If-None-Match", "")
         # No tag can hold the quotes of this one (RFC 9110, section 8.8.3): it is found without parsing the others.
@@ -45,5 +44,5 @@ def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], Respons
             response.status_code = HTTPStatus.NOT_MODIFIED
         return response
 
-    blueprint.post(LEGACY_CONTACT_PATH)(contact)
+    blueprint.post(LEGACY_CONTACT)(contact)
     return blueprint

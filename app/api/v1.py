@@ -12,7 +12,7 @@ from flask import Blueprint
 from marshmallow.validate import OneOf
 
 from app import envelope
-from app.api.framework import Response
+from app.api import paths
 from app.api.parameters import QueryParameter
 from app.contact.schema import ContactSchema
 from app.mail.health import MailHealth
@@ -22,32 +22,29 @@ from app.versions import Version
 METHOD = QueryParameter("method", ("GET", "POST"))
 VERBOSE = QueryParameter("verbose", ("true", "false"))
 
-CONTACT_PATH = "/contact"
-HEALTH_PATH = "/health"
-
 
 def create_v1_blueprint(
-    version: Version, *, contact: Callable[[], Response], health: MailHealth, storage: Storage
+    version: Version, *, contact: Callable[[], bytes], health: MailHealth, storage: Storage
 ) -> Blueprint:
     """The blueprint, mounted at the version's base path."""
     blueprint = Blueprint("v1", __name__, url_prefix=version.base_path)
     started_at = time.monotonic()
 
     @cache
-    def index(method: str | None) -> Response:
+    def index(method: str | None) -> bytes:
         endpoints = [endpoint for endpoint in _endpoints(version) if method in (None, endpoint["method"])]
-        return Response(envelope.success(data={"version": version.name, "endpoints": endpoints}))
+        return envelope.success(data={"version": version.name, "endpoints": endpoints})
 
     @lru_cache(maxsize=2)
-    def brief_health(second: int, *, mail_ok: bool) -> Response:
-        return Response(envelope.success(data=_health(version, second, mail_ok=mail_ok)))
+    def brief_health(second: int, *, mail_ok: bool) -> bytes:
+        return envelope.success(data=_health(version, second, mail_ok=mail_ok))
 
     @blueprint.get("")
-    def list_endpoints() -> Response:
+    def list_endpoints() -> bytes:
         return index(METHOD.read())
 
-    @blueprint.get(HEALTH_PATH)
-    def get_health() -> Response:
+    @blueprint.get(paths.HEALTH)
+    def get_health() -> bytes:
         mail, second = health.latest(), int(time.time())
         if VERBOSE.read() != "true":
             return brief_health(second, mail_ok=mail.ok)
@@ -63,9 +60,9 @@ def create_v1_blueprint(
             },
             "rate_limit": {"storage": storage.name, "status": "ok" if storage.in_reach else "fallback"},
         }
-        return Response(envelope.success(data=_health(version, second, mail_ok=mail.ok) | {"details": details}))
+        return envelope.success(data=_health(version, second, mail_ok=mail.ok) | {"details": details})
 
-    blueprint.post(CONTACT_PATH)(contact)
+    blueprint.post(paths.CONTACT)(contact)
     return blueprint
 
 
@@ -88,13 +85,13 @@ def _endpoints(version: Version) -> list[dict[str, Any]]:
         },
         {
             "method": "GET",
-            "path": version.base_path + HEALTH_PATH,
+            "path": version.base_path + paths.HEALTH,
             "description": "Informa del estado de la plataforma.",
             "parameters": [_query(VERBOSE)],
         },
         {
             "method": "POST",
-            "path": version.base_path + CONTACT_PATH,
+            "path": version.base_path + paths.CONTACT,
             "description": "Envía un formulario de contacto al equipo comercial.",
             "parameters": _body_fields(),
         },

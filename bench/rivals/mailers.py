@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from app import create_app
-from app.api.framework import Application
+from app.api.application import Application
 from app.mail.mailer import SmtpMailer, create_bulkhead
 from app.mail.smtp import SmtpSender
 from app.mail.spool import Spool

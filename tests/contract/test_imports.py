@@ -11,10 +11,14 @@ APP = Path(__file__).parents[2] / "app"
 
 COMMON = {"app.errors", "app.settings", "app.versions"}
 MAY_IMPORT = {
-    "app.api": {"app.api", "app.contact", "app.mail", "app.ratelimit", "app.envelope", "app.logs", *COMMON},
+    "app.api": {
+        *("app.api", "app.contact", "app.mail", "app.ratelimit", "app.envelope", "app.background", "app.logs"),
+        *COMMON,
+    },
     "app.contact": {"app.contact", "app.mail", *COMMON},
     "app.mail": {"app.mail", *COMMON},
     "app.ratelimit": {"app.ratelimit", *COMMON},
+    "app.background": {"app.mail", "app.ratelimit"},
     "app.envelope": {"app.errors"},
     "app.errors": set(),
     "app.settings": set(),
@@ -32,14 +36,14 @@ MODULES = {
 
 
 def imports_of(path: Path) -> set[str]:
-    names = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             module = node.module or ""
-            names |= {f"{module}.{alias.name}" for alias in node.names} if module == "app" else {module}
+            names |= {f"{module}.{alias.name}" for alias in node.names} if module in ("app", "app.api") else {module}
     return names
 
 
@@ -73,11 +77,24 @@ def test_only_the_settings_are_read_from_the_environment(module: str) -> None:
     assert "getenv" not in MODULES[module].read_text()
 
 
-@pytest.mark.parametrize(
-    "module", [name for name in MODULES if name.startswith("app.api.") and name != "app.api.paths"]
-)
-def test_only_one_function_says_what_the_path_of_a_request_is(module: str) -> None:
-    text = MODULES[module].read_text()
+API = {name: imports_of(path) for name, path in MODULES.items() if name.startswith("app.api.")}
+VIEWS = {"app.api.contact", "app.api.discovery", "app.api.root", "app.api.v1"}
 
-    assert "PATH_INFO" not in text
-    assert "request.path" not in text
+
+def floor(module: str) -> int:
+    """1 for a module that imports none of its package, else one above the highest of those that it imports."""
+    return 1 + max((floor(name) for name in API[module] if name in API), default=0)
+
+
+def test_the_http_layer_has_three_floors() -> None:
+    assert max(map(floor, API)) == 3
+
+
+@pytest.mark.parametrize("module", sorted(VIEWS))
+def test_views_are_peers(module: str) -> None:
+    assert not API[module] & VIEWS
+
+
+@pytest.mark.parametrize("module", [name for name in API if name != "app.api.request"])
+def test_only_the_request_says_what_its_path_is(module: str) -> None:
+    assert "PATH_INFO" not in MODULES[module].read_text()

@@ -14,12 +14,10 @@ from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER
 
 from app import API_POLICY, CONTACT_POLICY, envelope
 from app.api.body import MAX_BODY_BYTES, invalid_body
-from app.api.hooks import DOCUMENT_PATH
-from app.api.root import LEGACY_CONTACT_PATH
-from app.api.v1 import CONTACT_PATH
+from app.api.paths import CONTACT, DOCUMENT, LEGACY_CONTACT
 from app.errors import ApiError, ErrorCode
 from app.settings import MAX_TIMEOUT, Settings
-from app.versions import API_ROOT, CURRENT
+from app.versions import API_ROOT, V1
 from tests.deploy.site import DEPLOY, SERVER_NAME, Site, environment_file, read_unit
 from tests.server.gunicorn import ROOT
 
@@ -27,7 +25,7 @@ SITE = (DEPLOY / "nginx" / "public-web-interface.conf").read_text()
 ERRORS = (DEPLOY / "nginx" / "snippets" / "public-web-interface-errors.conf").read_text()
 CLIENTS = (DEPLOY / "nginx" / "snippets" / "public-web-interface-clients.conf").read_text()
 ENVIRONMENT = (DEPLOY / "public-web-interface.env").read_text()
-CONTACT_PATHS = (LEGACY_CONTACT_PATH, f"{API_ROOT}/{CURRENT}{CONTACT_PATH}")
+CONTACT_PATHS = (LEGACY_CONTACT, f"{API_ROOT}/{V1}{CONTACT}")
 MAX_EXPOSURE = 14
 """Of 100, as systemd-analyze counts: what is left is the network and chown, which the service needs."""
 
@@ -136,7 +134,7 @@ def test_nginx_answers_with_the_bodies_of_the_service(location: str, error: ApiE
 
     assert found
     assert int(found[1]) == error.code.status
-    body = envelope.failure(error, retry_after=None, docs=f"https://$server_name{DOCUMENT_PATH}")
+    body = envelope.failure(error, retry_after=None, docs=f"https://$server_name{DOCUMENT}")
     assert found[2] == body.decode().rstrip()
 
 

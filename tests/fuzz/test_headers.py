@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from werkzeug.test import TestResponse
 
-from app.api.hooks import REFUSED_BY_SERVER
+from app.api.admission import REFUSED_BY_SERVER
 from app.errors import ApiError, ErrorCode
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient

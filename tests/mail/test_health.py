@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from flask import Flask
 from freezegun import freeze_time
 from freezegun.api import FrozenDateTimeFactory
 
-from app.mail.health import MailCheck, MailHealth
+from app.api.application import Application
+from app.mail.health import MailCheck
 from tests.conftest import MakeApp
 from tests.fakes import RecordingMailer
 from tests.mail.conftest import letter
@@ -34,9 +34,9 @@ MakeService = Callable[..., "Service"]
 class Service:
     """An app that checks its mail all the time."""
 
-    def __init__(self, app: Flask) -> None:
+    def __init__(self, app: Application) -> None:
         self._app = app
-        self.mail_health: MailHealth = app.extensions["mail_health"]
+        self.mail_health = app.background.mail_health
 
     def get(self, **query: str) -> dict[str, Any]:
         response = self._app.test_client().get(HEALTH, query_string=query)

@@ -1,15 +1,11 @@
-"""What the application leaves of Flask's dispatch."""
+"""The dispatch of a request."""
 
 from __future__ import annotations
 
-import json
-from typing import NoReturn, cast
-
 import pytest
-from flask import Request
+from flask import Response
 from werkzeug.test import Client
 
-from app.api.framework import Application, Response
 from tests.conftest import MakeApp
 
 
@@ -23,21 +19,6 @@ def test_a_path_with_a_parameter_is_served_too(make_app: MakeApp, name: str) -> 
 
     # The app's own test client takes only what the document describes.
     assert Client(app).get(f"/things/{name}").text == name
-
-
-def test_a_hook_that_always_fails_leaves_the_envelope(make_app: MakeApp, caplog: pytest.LogCaptureFixture) -> None:
-    app = cast("Application", make_app())
-
-    def fail(_request: Request, _response: Response) -> NoReturn:
-        raise ZeroDivisionError
-
-    app.after = fail
-
-    response = Client(app).get("/api/v1/health")
-
-    assert response.status_code == 500
-    assert json.loads(response.data)["error"]["code"] == "internal_error"
-    assert "ZeroDivisionError in the hook after all views" in caplog.text
 
 
 def test_a_method_in_lower_case_is_the_method(make_app: MakeApp) -> None:

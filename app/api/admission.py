@@ -1,0 +1,44 @@
+"""The gate before all views: who asks, and whether the request goes on."""
+
+from __future__ import annotations
+
+import random
+
+from app.api.addresses import Addresses
+from app.api.body import invalid_body
+from app.api.quotas import Quotas
+from app.api.request import Request
+from app.errors import ApiError, ErrorCode
+from app.versions import Status, Versions
+
+REFUSED_BY_SERVER = "app.refused_by_server"
+"""WSGI environ key under which the worker class passes the ApiError of a request that it could not parse."""
+
+
+class Admission:
+    """Decides whether a request reaches its view: first the /api quota, then the sunset of its version."""
+
+    def __init__(self, *, addresses: Addresses, quotas: Quotas, versions: Versions) -> None:
+        self._addresses = addresses
+        self._quotas = quotas
+        self._versions = versions
+
+    def admit(self, request: Request) -> None:
+        """Identify the request and its client; raises ApiError when it goes no further."""
+        environ = request.environ
+        request.id = self._addresses.request_id(environ) or _new_request_id()
+        request.client = self._addresses.client(environ)
+        request.version = version = self._versions.at(request.path)
+        if REFUSED_BY_SERVER in environ:
+            raise environ[REFUSED_BY_SERVER]
+        if not request.path.startswith("/"):
+            raise invalid_body("http")
+        self._quotas.count(request)
+        asks_for_options = request.method == "OPTIONS" and request.url_rule is not None
+        if version and version.status() is Status.SUNSET and not asks_for_options:
+            raise ApiError(ErrorCode.API_VERSION_SUNSET)
+
+
+def _new_request_id() -> str:
+    # It is no secret, and os.urandom would hand the interpreter's lock to another thread in every request.
+    return f"{random.getrandbits(128):032x}"

@@ -1,0 +1,193 @@
+"""The Flask application of the service and its responses."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, cast
+
+import flask
+from flask.globals import request_ctx
+from flask.json.provider import DefaultJSONProvider
+from flask.signals import request_tearing_down
+from flask.typing import ResponseReturnValue
+from werkzeug.exceptions import NotFound
+from werkzeug.routing import Map, MapAdapter, RequestRedirect, Rule
+
+from app.api.addresses import Addresses
+from app.api.paths import allow
+from app.api.request import Request, request
+from app.background import Background
+from app.errors import ErrorCode
+from app.logs import log_unforeseen
+
+logger = logging.getLogger(__name__)
+
+
+_NOT_STORED = ("Cache-Control", "no-store")
+
+
+class Response(flask.Response):
+    """A JSON response. On its way to the server it gets the fields of every response, which nothing can take away.
+
+    They are added there as they are: werkzeug checks and copies field by field, which would take as long as the rest of
+    a request.
+    """
+
+    default_mimetype = "application/json"
+    fields_of_every_response: Sequence[tuple[str, str]] = ()
+
+    def get_wsgi_response(self, environ: dict[str, Any]) -> tuple[Iterable[bytes], str, list[tuple[str, str]]]:
+        """The response as PEP 3333 has it. A field of its own gives way to one of the same name in every response."""
+        own = list(self.headers)
+        body, status = cast("Iterable[bytes]", self.response), self.status
+        if self._is_as_made(own) and environ["REQUEST_METHOD"] != "HEAD":
+            own.append(_NOT_STORED)
+        else:
+            body, status, own = super().get_wsgi_response(environ)
+            names = {name.lower() for name, _ in self.fields_of_every_response} - {"link"}  # there may be several
+            own = [(name, value) for name, value in own if name.lower() not in names]
+            if "Cache-Control" not in self.headers:
+                own.append(_NOT_STORED)
+        return body, status, [*own, *self.fields_of_every_response]
+
+    def _is_as_made(self, own: list[tuple[str, str]]) -> bool:
+        """True for a body of bytes to which nobody has added anything: werkzeug would change nothing in it."""
+        return (
+            self.status_code == HTTPStatus.OK
+            and [name for name, _ in own] == ["Content-Type", "Content-Length"]
+            and not self._on_close
+        )
+
+
+class _Json(DefaultJSONProvider):
+    ensure_ascii = False
+    sort_keys = False
+
+
+class _Adapter(MapAdapter):
+    """The router of one request. What it has found for a path without parameters is remembered for the next request."""
+
+    def __init__(self, url_map: Map, found: dict[tuple[str, str], Rule], addresses: Addresses, of: Request) -> None:
+        super().__init__(url_map, "", "/", "", "http", of.path, of.method)
+        self._found = found
+        self._addresses = addresses
+        self._environ = of.environ
+
+    def match(
+        self,
+        path_info: str | None = None,
+        method: str | None = None,
+        return_rule: bool = False,  # noqa: FBT001, FBT002 - werkzeug's signature
+        *_: Any,
+        **__: Any,
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """The rule, or its endpoint, and the arguments of the view.
+
+        Raises NotFound where werkzeug would redirect to a path with other slashes or take the one for the other, and
+        MethodNotAllowed.
+        """
+        path, verb = path_info or self.path_info, method or self.default_method
+        rule = self._found.get((path, verb))
+        arguments: Mapping[str, Any] = {}
+        if rule is None:
+            if not path.startswith("/") or path.startswith("//"):
+                raise NotFound
+            try:
+                rule, arguments = super().match(path, verb, return_rule=True)
+            except RequestRedirect as error:
+                raise NotFound from error
+            if not rule.arguments:
+                self._found[path, verb] = rule
+        return rule if return_rule else rule.endpoint, arguments
+
+    def build(self, *args: Any, **kwargs: Any) -> str:
+        """The address of an endpoint, with the host and the prefix that clients know."""
+        self.url_scheme, _, rest = self._addresses.base_url(self._environ).partition("://")
+        self.server_name, _, prefix = rest.partition("/")
+        self.script_name = f"/{prefix}/" if prefix else "/"
+        return super().build(*args, **kwargs)
+
+
+class Application(flask.Flask):
+    """A Flask application that takes the service's own steps first and last.
+
+    The admission comes before all that Flask runs before a request. The fields of every response and the line in the
+    log come after all that it runs after one. Hooks, signals, sessions and extensions work as in any Flask application;
+    where none is registered, Flask's walk through its lists is left out.
+    """
+
+    request_class = Request
+    response_class = Response
+    json_provider_class = _Json
+
+    def __init__(
+        self,
+        import_name: str,
+        *,
+        addresses: Addresses,
+        admit: Callable[[Request], None],
+        fields: Callable[[Request, flask.Response], Sequence[tuple[str, str]]],
+        log: Callable[[Request, flask.Response], None],
+        background: Background,
+    ) -> None:
+        super().__init__(import_name, static_folder=None)
+        self.url_map.merge_slashes = False
+        self.background = background
+        self._addresses = addresses
+        self._admit = admit
+        self._fields = fields
+        self._log = log
+        self._found: dict[tuple[str, str], Rule] = {}
+
+    def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
+        """The router of a request; Flask's own outside of one."""
+        if request is None:
+            return super().create_url_adapter(None)
+        return _Adapter(self.url_map, self._found, self._addresses, cast("Request", request))
+
+    def preprocess_request(self) -> ResponseReturnValue | None:
+        """Admit the request, then run what is registered to run before it; raises ApiError."""
+        self._admit(cast("Request", request_ctx.request))
+        if self.before_request_funcs or self.url_value_preprocessors:
+            return super().preprocess_request()
+        return None
+
+    def make_default_options_response(self) -> flask.Response:
+        """The answer to OPTIONS, which has no body."""
+        adapter = cast("MapAdapter", request_ctx.url_adapter)
+        response = Response(status=HTTPStatus.NO_CONTENT, headers=[("Allow", allow(adapter.allowed_methods()))])
+        del response.headers["Content-Type"]
+        return response
+
+    def make_response(self, rv: ResponseReturnValue) -> flask.Response:
+        """The response to what a view has returned; bytes are JSON that is ready to be sent."""
+        if isinstance(rv, bytes):
+            return Response(rv, content_type=Response.default_mimetype)
+        return super().make_response(rv)
+
+    def process_response(self, response: flask.Response) -> Response:
+        """Run what is registered to run after the request, then add the fields of every response and log it."""
+        current = cast("Request", request_ctx.request)
+        try:
+            response = super().process_response(response)
+        except Exception as error:
+            if current.error_code != ErrorCode.INTERNAL_ERROR:
+                raise  # to the error handlers, whose response comes here, too
+            log_unforeseen(logger, error, "a function that runs after each request")
+        final = cast("Response", Response.force_type(response, current.environ))
+        final.fields_of_every_response = self._fields(current, final)
+        self._log(current, final)
+        return final
+
+    def do_teardown_request(self, *args: Any, **kwargs: Any) -> None:
+        """Run what is registered to run at the end of the request."""
+        if self.teardown_request_funcs or request_tearing_down.receivers:
+            super().do_teardown_request(*args, **kwargs)
+
+    def log_exception(self, exc_info: tuple[type, BaseException, TracebackType] | tuple[None, None, None]) -> None:
+        """Log an exception without its text and the path, which can quote what a visitor has typed."""
+        if exc_info[1] is not None:
+            log_unforeseen(logger, exc_info[1], request.endpoint)

@@ -1,0 +1,49 @@
+"""The header fields of every response."""
+
+from __future__ import annotations
+
+from flask import Response
+
+from app.api.cors import CorsPolicy
+from app.api.paths import LEGACY_CONTACT
+from app.api.quotas import Quotas
+from app.api.request import Request
+from app.ratelimit.headers import rate_limit_fields
+from app.versions import V1, Status, Version, Versions
+
+
+class ResponseFields:
+    """Writes the fields of the contract: version, limits, CORS and, once it is announced, the version's end."""
+
+    def __init__(self, *, quotas: Quotas, versions: Versions, cors: CorsPolicy) -> None:
+        self._quotas = quotas
+        self._cors = cors
+        self._constant = {version.name: _constant_fields(version.name) for version in versions}
+        self._current = versions.current
+
+    def of(self, request: Request, response: Response) -> list[tuple[str, str]]:
+        """The fields that this response to this request gets."""
+        version, environ = request.version, request.environ
+        fields = self._constant[self._served_by(version, request.path)] + rate_limit_fields(
+            self._quotas.stated(request, response.status_code)
+        )
+        origin = environ.get("HTTP_ORIGIN", "")
+        fields += self._cors.fields(origin)
+        if request.method == "OPTIONS" and origin and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
+            fields += self._cors.preflight_fields(origin, response.headers.get("Allow"))
+        if version and version.lifecycle and version.status() is not Status.CURRENT:
+            fields += version.lifecycle.headers
+        return fields
+
+    def _served_by(self, version: Version | None, path: str) -> str:
+        if version:
+            return version.name
+        return V1 if path == LEGACY_CONTACT else self._current.name
+
+
+def _constant_fields(version: str) -> list[tuple[str, str]]:
+    return [
+        ("API-Version", version),
+        ("Vary", "Accept, Accept-Encoding, Origin"),
+        ("X-Content-Type-Options", "nosniff"),
+    ]

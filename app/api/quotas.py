@@ -1,0 +1,59 @@
+"""The two quotas: which of them a request counts against, and what its response says of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from app.api.paths import is_under_api
+from app.api.request import Request
+from app.errors import ApiError, ErrorCode
+from app.ratelimit.window import Decision, Limiter, whole_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limiters of the two quotas."""
+
+    api: Limiter
+    contact: Limiter
+
+
+class Quotas:
+    """Counts requests against the quotas of their paths (specification, Limits)."""
+
+    def __init__(self, limits: Limits, contact_paths: frozenset[str]) -> None:
+        self._limits = limits
+        self._contact_paths = contact_paths
+
+    def count(self, request: Request) -> None:
+        """Count a request under /api, unless it is an OPTIONS; raises ApiError rate_limit_exceeded."""
+        if request.method != "OPTIONS" and is_under_api(request.path):
+            request.decision = decision = self._limits.api.hit(request.client)
+            if not decision.allowed:
+                raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED)
+
+    def count_contact(self, request: Request) -> None:
+        """Count a submission, whatever becomes of it; raises ApiError rate_limit."""
+        request.decision = decision = self._limits.contact.hit(request.client)
+        if not decision.allowed:
+            raise ApiError(ErrorCode.RATE_LIMIT)
+
+    def stated(self, request: Request, status: int) -> Decision:
+        """The state that the response shows: the decision that refused it, else that of the policy of its path."""
+        decision = request.decision
+        on_contact_path = request.path in self._contact_paths
+        # A submission may have waited for the mail server, so its state is read anew.
+        if decision is None or (on_contact_path and status != HTTPStatus.TOO_MANY_REQUESTS):
+            return (self._limits.contact if on_contact_path else self._limits.api).peek(request.client)
+        return decision
+
+    def wait(self, request: Request) -> int:
+        """Seconds until every quota that a refused request counts against lets it through."""
+        waits = [request.decision.reset_after] if request.decision else [0]
+        if request.method == "POST" and request.path in self._contact_paths:
+            for limiter in (self._limits.contact, self._limits.api) if is_under_api(request.path) else ():
+                state = limiter.peek(request.client)
+                if not state.allowed:
+                    waits.append(state.reset_after)
+        return whole_seconds(max(waits))

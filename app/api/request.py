@@ -1,0 +1,37 @@
+"""The request, with what the service finds out about it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, cast
+
+import flask
+
+from app.ratelimit.window import Decision
+from app.versions import Version
+
+
+class Request(flask.Request):
+    """Flask's request, with attributes of the service that are set on its way."""
+
+    id: str = "-"
+    """The request's id, which each of its log lines carries."""
+    client: bytes = b""
+    """The key that the limiters count the client under."""
+    version: Version | None = None
+    """The version that the path belongs to, if there is one."""
+    decision: Decision | None = None
+    """The newest decision of a quota that the request was counted against."""
+    error_code: str = "-"
+    """The ``error.code`` of the answer."""
+
+    def __init__(self, environ: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        super().__init__(environ, *args, **kwargs)
+        self.begun = time.perf_counter()
+        # Werkzeug folds slashes at the front and adds one where there is none. Quotas, sunset, router, header fields
+        # and log must all judge the same path, which is the one that came.
+        self.path: str = environ["PATH_INFO"].encode("latin-1").decode(errors="replace")
+
+
+request = cast("Request", flask.request)
+"""The current request: Flask's own proxy, typed."""
