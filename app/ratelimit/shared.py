@@ -1,11 +1,12 @@
 """Exact sliding windows on a Redis or Valkey server, shared by any number of processes and machines.
 
-The library ``limits`` reads the address and makes the connections. Its own moving window is not used: it measures time
-by each process's clock, keeps seconds as decimal fractions, and needs a second round trip for what the headers state.
+redis-py reads the address and makes the connections, to Valkey as well. One script on the server makes a decision, so a
+decision is one round trip, and all processes measure time by the server's clock.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import threading
@@ -15,10 +16,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
-from limits.storage import RedisStorage
-from redis import Redis
+from redis import ConnectionPool
 from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as LateAnswerError
 
@@ -89,6 +89,9 @@ return {allowed and 1 or 0, quota - count, (oldest or now) + window - now}
 
 A whole number of microseconds since 1970 is exact as a Lua number. The key expires when the newest of them leaves.
 """
+
+_SCRIPT_ID = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
+"""The name that the server gives the script."""
 
 _UNANSWERED = "the storage of the rate limits left one request without an answer, this process decided it"
 
@@ -162,23 +165,20 @@ class SharedStorage:
     def __init__(self, url: str, *, connections: int) -> None:
         self._size = connections
         try:
-            # redis-py speaks to Valkey as well, and one client library is less than two.
-            storage = RedisStorage("redis" + url.removeprefix("redis").removeprefix("valkey"))
-            client = cast("Redis", storage.get_connection())
-            # After the address has been read, for it may not loosen what a visitor waits for.
-            options = client.connection_pool.connection_kwargs | {
+            pool = ConnectionPool.from_url(_address(url))
+            # These come last, because an option of the address must not make a visitor wait longer.
+            options = pool.connection_kwargs | {
                 "socket_timeout": TIMEOUT,
                 "socket_connect_timeout": CONNECT_TIMEOUT,
                 "health_check_interval": 0,
             }
             self._make_connection: Callable[[], _Connection]
-            self._make_connection = partial(client.connection_pool.connection_class, **options)
+            self._make_connection = partial(pool.connection_class, **options)
             self._make_connection()  # finds what the address asks for and no connection has
         except Exception as error:
             raise SettingsError(
                 ["RATE_LIMIT_STORAGE=(hidden): expected an address that the redis library understands"]
             ) from error
-        self._script_id: str = client.register_script(_SCRIPT).sha
         self._pool: _Pool | None = None
         self._out_of_reach = False
         self._thread: threading.Thread | None = None
@@ -250,7 +250,7 @@ class SharedStorage:
         key = f"{KEY_PREFIX}:{policy.quota}/{policy.window_seconds}:{client.hex()}"
         arguments = (1, key, policy.quota, policy.window_seconds * 1_000_000, operation)
         try:
-            connection.send_command("EVALSHA", self._script_id, *arguments)
+            connection.send_command("EVALSHA", _SCRIPT_ID, *arguments)
             answer = connection.read_response()
         except NoScriptError:
             # The server was restarted or told to forget its scripts: this makes it remember.
@@ -331,6 +331,12 @@ class SharedStorage:
                     "the storage of the rate limits is out of reach, this process limits by itself: %s", _name(error)
                 )
         pool.close()
+
+
+def _address(url: str) -> str:
+    """The address in the schemes that redis-py knows: redis, rediss and unix."""
+    scheme, _, rest = url.partition("://")
+    return f"{'unix' if scheme.endswith('+unix') else scheme.replace('valkey', 'redis')}://{rest}"
 
 
 def _name(error: Exception) -> str:

@@ -283,9 +283,18 @@ class TestRoundTrips:
 
 
 class TestAddresses:
-    @pytest.mark.parametrize("scheme", ["redis", "valkey"])
-    def test_tcp(self, scheme: str, server: RedisServer, make_storage: MakeStorage) -> None:
-        storage = make_storage(f"{scheme}://127.0.0.1:{server.port}/3")
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "redis://127.0.0.1:{port}/3",
+            "valkey://127.0.0.1:{port}/3",
+            "redis://127.0.0.1:{port}?db=3",
+            "redis+unix://{socket}?db=3",
+            "valkey+unix://{socket}?db=3",
+        ],
+    )
+    def test_database(self, url: str, server: RedisServer, make_storage: MakeStorage) -> None:
+        storage = make_storage(url.format(port=server.port, socket=server.socket))
 
         storage.limiter(API).hit(address(1))
 
@@ -297,11 +306,9 @@ class TestAddresses:
     ) -> None:
         assert make_storage(f"{server.url}?max_connections=1", connections=4).in_reach
 
-    @pytest.mark.parametrize("scheme", ["redis", "valkey"])
-    def test_unix_socket(self, scheme: str, server: RedisServer, make_storage: MakeStorage) -> None:
-        assert make_storage(f"{scheme}+unix://{server.socket}").in_reach
-
-    @pytest.mark.parametrize("address", ["redis://:s%40cret@127.0.0.1:{port}", "redis+unix://:s%40cret@{socket}"])
+    @pytest.mark.parametrize(
+        "address", ["redis://:s%40cret@127.0.0.1:{port}", "redis+unix://default:s%40cret@{socket}"]
+    )
     def test_password(self, address: str, server: RedisServer, make_storage: MakeStorage) -> None:
         server.admin.config_set("requirepass", "s@cret")
 
