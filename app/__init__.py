@@ -24,6 +24,7 @@ from app.logs import ensure_logging
 from app.mail.cli import create_mail_commands
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer, create_mailer
+from app.mail.spool import Spool
 from app.ratelimit.storage import create_storage
 from app.ratelimit.window import Policy
 from app.settings import Settings
@@ -47,8 +48,9 @@ def create_app(
     settings = settings or Settings.from_env(os.environ)
     ensure_logging(settings)
     storage = create_storage(settings)
-    mailer = mailer or create_mailer(settings)
-    health = MailHealth(mailer)
+    spool = Spool(settings.mail_dir)
+    mailer = mailer or create_mailer(settings, spool)
+    health = MailHealth(mailer, spool)
     addresses = Addresses(settings)
     versions = versions or Versions.from_settings(settings)
     limits = limits or Limits(storage.limiter(API_POLICY), storage.limiter(CONTACT_POLICY))
@@ -77,5 +79,5 @@ def create_app(
         )
     )
     app.register_blueprint(create_root_blueprint(addresses=addresses, contact=contact))
-    app.cli.add_command(create_mail_commands(settings))
+    app.cli.add_command(create_mail_commands(settings, spool))
     return app

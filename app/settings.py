@@ -16,8 +16,6 @@ from urllib.parse import urlsplit
 NOTICE_PERIOD_DAYS = 180
 """How long a deprecation is announced before the sunset (specification, Versioning, rule 4)."""
 
-MAILDIR_FOLDERS = ("tmp", "new", "cur")
-
 MAX_TIMEOUT = 300
 """The longest SMTP_TIMEOUT, in seconds: a visitor does not wait for longer."""
 
@@ -80,9 +78,7 @@ class Settings:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Settings:
-        """Read and check every variable; make MAIL_DIR, so that an unusable one is among the faults.
-
-        Nothing is written into a MAIL_DIR that is there, so that a read-only one can be looked into.
+        """Read and check every variable. Nothing is made or changed: the spool makes MAIL_DIR.
 
         Raises SettingsError with one line per fault that names the variable, the value and what is accepted.
         """
@@ -150,9 +146,9 @@ class Settings:
                 )
         if self.workers > 1 and not env.is_set("RATE_LIMIT_STORAGE"):
             faults.append(
-                f"WORKERS='{self.workers}': expected 1 without RATE_LIMIT_STORAGE, for every worker would grant each"
-                " client the whole quota; either set it, or run several services of one worker each behind nginx's hash"
-                " of the client's address"
+                f"WORKERS='{self.workers}': expected 1 without RATE_LIMIT_STORAGE, because each worker would grant"
+                " every client the whole quota; either set it, or run several services of one worker each behind"
+                " nginx's hash of the client's address"
             )
         return faults
 
@@ -170,7 +166,7 @@ class _Environment:
     def read(
         self, name: str, convert: Callable[[str], T], default: T | str, accepted: str, *, secret: bool = False
     ) -> T:
-        """The converted value; a default given as text is converted too, for what a converter does besides."""
+        """The converted value; a default given as text is converted and checked too."""
         raw = self._environ.get(name, "")
         if not secret or not self.is_set(name):
             raw = raw.strip()  # but a password may well end with a space
@@ -267,18 +263,20 @@ def _addresses(raw: str) -> tuple[str, ...]:
 
 
 def _private_directory(raw: str) -> Path:
+    """The path of a directory that is, or can be made, this user's own, as far as a look at it can tell."""
     path = Path(raw).absolute()
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.stat()
-        if status.st_uid != os.geteuid() or status.st_mode & stat.S_ISVTX:
-            raise ValueError  # /tmp, say: others use it too
-        if stat.S_IMODE(status.st_mode) != stat.S_IRWXU:  # a read-only disk takes no mode, not even the same
-            path.chmod(stat.S_IRWXU)
-        for folder in MAILDIR_FOLDERS:
-            (path / folder).mkdir(mode=0o700, exist_ok=True)
+        if path.exists():
+            status = path.stat()
+            is_shared = status.st_mode & stat.S_ISVTX  # as /tmp is
+            usable = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not is_shared
+        else:
+            parent = next(parent for parent in path.parents if parent.exists())
+            usable = parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)
     except OSError as error:
         raise ValueError from error
+    if not usable:
+        raise ValueError
     return path
 
 

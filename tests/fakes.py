@@ -7,14 +7,13 @@ from app.mail.message import Message
 
 
 class RecordingMailer:
-    """Keeps what it is given; fails while ``broken``, and its storage by itself with ``storage_error``."""
+    """Keeps what it is given; fails while ``broken``."""
 
     transport = "smtp"
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.broken = False
-        self.storage_error: OSError | None = None
 
     def deliver(self, message: Message) -> None:
         if self.broken:
@@ -24,13 +23,6 @@ class RecordingMailer:
     def check(self) -> None:
         if self.broken:
             raise ConnectionRefusedError
-
-    def check_storage(self) -> None:
-        if self.storage_error:
-            raise self.storage_error
-
-    def undelivered(self) -> int:
-        return 0
 
     def close(self) -> None:
         pass

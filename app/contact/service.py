@@ -12,6 +12,7 @@ from app.contact.message import Composer
 from app.contact.schema import examine
 from app.contact.submission import FORM_TYPES, HONEYPOT
 from app.errors import ApiError, ErrorCode
+from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 
 logger = logging.getLogger(__name__)
@@ -42,4 +43,7 @@ class ContactService:
             raise ApiError(ErrorCode.INVALID_EMAIL)
         if faults:
             raise ApiError(ErrorCode.INVALID_BODY, details={"fields": faults})
-        self._deliver(self._compose(values))
+        try:
+            self._deliver(self._compose(values))
+        except DeliveryError as error:
+            raise ApiError(ErrorCode.MAIL_DELIVERY_FAILED) from error

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime, make_msgid
+from pathlib import Path
 
 import click
 from flask.cli import AppGroup
@@ -19,7 +20,7 @@ from app.settings import Settings
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
-def create_mail_commands(settings: Settings) -> AppGroup:
+def create_mail_commands(settings: Settings, spool: Spool) -> AppGroup:
     """The group ``flask --app wsgi mail``."""
     group = AppGroup("mail", help="Look after the messages in MAIL_DIR.")
 
@@ -31,7 +32,7 @@ def create_mail_commands(settings: Settings) -> AppGroup:
         a second copy, recognisable by its Message-ID. A file that is not a message, or not the whole of one, is named
         and never handed over: it may be a part of a visitor's message, so read it before you delete it.
         """
-        spool = Spool(settings.mail_dir)
+        _require(settings.mail_dir)
         messages = spool.stored()
         for row in _table(messages):
             click.echo(row)
@@ -47,8 +48,10 @@ def create_mail_commands(settings: Settings) -> AppGroup:
         any message stays undelivered.
         """
         sender = _sender(settings)
-        spool = _writable_spool(settings)
+        _require(settings.mail_dir)
         messages = spool.stored()
+        if messages and not spool.is_writable():
+            raise click.ClickException("MAIL_DIR cannot be written: what is delivered could not be removed")
         named = {f"<{message_id.strip('<>')}>" for message_id in message_ids}  # a shell makes <> hard to type
         unknown = named - {stored.message_id for stored in messages}
         for message_id in sorted(unknown):
@@ -88,11 +91,9 @@ def _sender(settings: Settings) -> SmtpSender:
     return SmtpSender(settings)
 
 
-def _writable_spool(settings: Settings) -> Spool:
-    spool = Spool(settings.mail_dir)
-    if not spool.is_writable():
-        raise click.ClickException("MAIL_DIR cannot be written: what is delivered could not be removed")
-    return spool
+def _require(mail_dir: Path) -> None:
+    if not mail_dir.is_dir():
+        raise click.ClickException(f"MAIL_DIR={str(mail_dir)!r} does not exist")
 
 
 def _resend(spool: Spool, sender: SmtpSender, stored: Stored, timeout: float) -> tuple[str, bool]:

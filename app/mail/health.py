@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from app.mail.mailer import Mailer
+from app.mail.spool import Spool
 
 CHECK_INTERVAL = 15.0
 """Seconds from the end of one check to the start of the next."""
@@ -46,11 +47,12 @@ class MailHealth:
     So nobody who asks waits, and the one is known while the other hangs.
     """
 
-    def __init__(self, mailer: Mailer) -> None:
+    def __init__(self, mailer: Mailer, spool: Spool) -> None:
         self._mailer = mailer
+        self._spool = spool
         self._undelivered = 0
         self._storage = _Check("storage", self._check_storage, STORAGE_STATES)
-        self._server = _Check("server", mailer.check, {}) if mailer.transport == "smtp" else None
+        self._server = _Check("server", mailer.check, {}) if mailer.check else None
         self._checks = [check for check in (self._server, self._storage) if check]
         self._started = False
         self._lock = threading.Lock()
@@ -92,8 +94,8 @@ class MailHealth:
                 check.join(1)
 
     def _check_storage(self) -> None:
-        self._undelivered = self._mailer.undelivered()
-        self._mailer.check_storage()
+        self._undelivered = self._spool.count()
+        self._spool.check()
 
 
 @dataclass(frozen=True, slots=True)

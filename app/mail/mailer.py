@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import smtplib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from app.errors import ApiError, ErrorCode
 from app.mail.bulkhead import Bulkhead, FullError
 from app.mail.message import Message
 from app.mail.smtp import Deadline, InDoubtError, SmtpSender
@@ -18,34 +17,26 @@ from app.settings import Settings
 logger = logging.getLogger(__name__)
 
 
-class DeliveryError(ApiError):
-    """The message could not be handed over in the time allowed."""
-
-    def __init__(self) -> None:
-        super().__init__(ErrorCode.MAIL_DELIVERY_FAILED)
+class DeliveryError(Exception):
+    """The mail server did not take the message in time or, without a mail server, the disk did not take it."""
 
 
 class Mailer(Protocol):
-    """What the contact service and the health check need of the mail layer."""
+    """The way out for messages, as the contact service and the health check use it."""
 
     @property
     def transport(self) -> str:
         """A name for the kind of transport, without host or account."""
 
     def deliver(self, message: Message) -> None:
-        """Return once the message is in safe hands; raises DeliveryError when it is not."""
+        """Return once the mail server or, without one, the disk has taken the message; raises DeliveryError."""
 
-    def check(self) -> None:
-        """Raise OSError when the mail server would not take a message now."""
-
-    def check_storage(self) -> None:
-        """Raise OSError when a message could not be stored now."""
-
-    def undelivered(self) -> int:
-        """How many messages are in the store; raises OSError."""
+    @property
+    def check(self) -> Callable[[], None] | None:
+        """Raises OSError when the mail server would not take a message now; None without a mail server."""
 
     def close(self) -> None:
-        """Let go of what was kept for the next message."""
+        """Close the connections that were kept for the next message."""
 
 
 class SmtpMailer:
@@ -80,16 +71,8 @@ class SmtpMailer:
         logger.info("message %s delivered", message.message_id)
 
     def check(self) -> None:
-        """Talk to the mail server."""
+        """Raise OSError when the mail server would not take a message now."""
         self._sender.check()
-
-    def check_storage(self) -> None:
-        """Try to write into the store."""
-        self._spool.check()
-
-    def undelivered(self) -> int:
-        """How many messages are in the store; raises OSError."""
-        return self._spool.count()
 
     def close(self) -> None:
         """Say goodbye to the mail server."""
@@ -108,6 +91,7 @@ class MaildirMailer:
     """Stores every message instead of sending it, for development."""
 
     transport = "maildir"
+    check = None
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
@@ -124,17 +108,6 @@ class MaildirMailer:
             logger.error("message %s was not stored: %s", message.message_id, error.strerror)
             raise DeliveryError from error
         logger.info("message %s stored", message.message_id)
-
-    def check(self) -> None:
-        """There is no mail server."""
-
-    def check_storage(self) -> None:
-        """Try to write into the store."""
-        self._spool.check()
-
-    def undelivered(self) -> int:
-        """How many messages are in the store; raises OSError."""
-        return self._spool.count()
 
     def close(self) -> None:
         """Nothing is kept."""
@@ -170,9 +143,8 @@ def describe(error: Exception) -> str:
     return type(error).__name__
 
 
-def create_mailer(settings: Settings) -> Mailer:
+def create_mailer(settings: Settings, spool: Spool) -> Mailer:
     """The mailer that the settings ask for; the log says which."""
-    spool = Spool(settings.mail_dir)
     if settings.smtp_host is None:
         logger.warning("SMTP_HOST is not set: messages are stored in %s and not sent", settings.mail_dir)
         return MaildirMailer(spool)

@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.mail.message import KIND_HEADER, Message
-from app.settings import MAILDIR_FOLDERS, PRIVATE_DIRECTORY, SettingsError
+from app.settings import PRIVATE_DIRECTORY, SettingsError
+
+FOLDERS = ("tmp", "new", "cur")
+"""The folders of a Maildir."""
 
 _FLAGS = ":2,"
 """What separates a Maildir name from its flags, to which a mail reader may add others."""
@@ -117,17 +120,37 @@ class Entry:
 
 
 class Spool:
-    """The Maildir at MAIL_DIR, which the settings have made (directories 0700, files 0600)."""
+    """The Maildir at MAIL_DIR: directories with mode 0700, files with mode 0600.
+
+    Nothing is made before a message or a check needs it, so that a command that only reads makes nothing.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._maildir = str(directory)  # with each message a Path would cost more than the disk does
         self._counted: set[str] = set()
+
+    def prepare(self) -> None:
+        """Make the Maildir, and make it private to this user; raises OSError."""
+        directory = Path(self._maildir)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # A read-only disk refuses every change of the mode, even to the one that is set.
+        if stat.S_IMODE(directory.stat().st_mode) != stat.S_IRWXU:
+            directory.chmod(stat.S_IRWXU)
+        for folder in FOLDERS:
+            (directory / folder).mkdir(mode=0o700, exist_ok=True)
 
     def store(self, message: Message) -> Entry:
         """Write the message to disk, locked from its first moment on.
 
         Raises OSError when the disk does not take it.
         """
+        try:
+            return self._store(message)
+        except FileNotFoundError:
+            self.prepare()
+            return self._store(message)
+
+    def _store(self, message: Message) -> Entry:
         name = f"{time.time_ns()}.{os.getpid()}.{message.message_id.strip('<>').partition('@')[0]}"
         written = f"{self._maildir}/tmp/{name}"  # noqa: S108 - the tmp of the Maildir
         stored = f"new/{name}"
@@ -163,8 +186,9 @@ class Spool:
         return len(self._counted)
 
     def check(self) -> None:
-        """Raise OSError when the Maildir would not take a message now, or not let go of it."""
-        for folder in MAILDIR_FOLDERS:
+        """Prepare the Maildir; raise OSError when no message could be stored or removed now."""
+        self.prepare()
+        for folder in FOLDERS:
             # A file without a name, which is gone also when the process is killed.
             with tempfile.TemporaryFile(dir=f"{self._maildir}/{folder}", buffering=0) as probe:
                 _write(probe.fileno(), PROBE)
@@ -192,8 +216,9 @@ class Spool:
 
     def _places(self, *folders: str) -> Iterator[str]:
         for folder in folders:
-            for name in os.listdir(f"{self._maildir}/{folder}"):
-                yield f"{folder}/{name}"
+            with suppress(FileNotFoundError):  # a folder that was not made yet holds nothing
+                for name in os.listdir(f"{self._maildir}/{folder}"):
+                    yield f"{folder}/{name}"
 
     def _exists(self, place: str) -> bool:
         return os.path.lexists(f"{self._maildir}/{place}")
@@ -231,7 +256,7 @@ class Spool:
 
 
 def require_mail_dir(mail_dir: Path) -> None:
-    """Raise SettingsError when MAIL_DIR takes no message, which stops the start."""
+    """Prepare MAIL_DIR; raises SettingsError, which stops the start, when it takes no message."""
     try:
         Spool(mail_dir).check()
     except OSError as error:

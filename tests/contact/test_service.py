@@ -9,8 +9,7 @@ import pytest
 
 from app.contact.message import Composer
 from app.contact.service import ContactService
-from app.errors import ApiError
-from app.mail.mailer import DeliveryError
+from app.errors import ApiError, ErrorCode
 from tests.factories import WRONG_BODY, contact_body
 from tests.fakes import RecordingMailer
 
@@ -90,8 +89,10 @@ def test_an_invalid_form_type_lists_the_four(service: ContactService) -> None:
 def test_a_failed_delivery_is_told(service: ContactService, mailer: RecordingMailer) -> None:
     mailer.broken = True
 
-    with pytest.raises(DeliveryError):
+    with pytest.raises(ApiError) as refusal:
         service.submit(contact_body())
+
+    assert refusal.value.code is ErrorCode.MAIL_DELIVERY_FAILED
 
 
 def test_an_accepted_submission_is_delivered_once(service: ContactService, mailer: RecordingMailer) -> None:

@@ -60,7 +60,8 @@ def make_mailer(mail_dir: Path) -> Iterator[MakeMailer]:
     mailers: list[Mailer] = []
 
     def make(server: SmtpServer | None = None, **environ: str) -> Mailer:
-        mailers.append(create_mailer(make_settings(mail_dir, **(server.environ if server else {}) | environ)))
+        settings = make_settings(mail_dir, **(server.environ if server else {}) | environ)
+        mailers.append(create_mailer(settings, Spool(mail_dir)))
         return mailers[-1]
 
     yield make
@@ -84,7 +85,7 @@ def undelivered(mail_dir: Path) -> Callable[..., None]:
     """Puts messages into MAIL_DIR, as a failed hand-over leaves them."""
 
     def store(*messages: Message) -> None:
-        spool = Spool(make_settings(mail_dir).mail_dir)
+        spool = Spool(mail_dir)
         for message in messages:
             spool.store(message).release()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,10 @@ import pytest
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from app.mail.spool import Spool
-from tests.factories import make_settings
 from tests.mail import disks
 from tests.mail.conftest import MailCommand, MakeMailer, arrived, letter
 from tests.mail.server import DROP, SmtpServer
+from tests.server.gunicorn import ROOT
 
 FLASK = [sys.executable, "-m", "flask", "--app", "wsgi"]
 
@@ -171,7 +172,7 @@ class TestResend:
         assert Spool(mail_dir).count() == 0
 
     def test_a_message_that_is_being_handed_over_is_left_alone(self, mail: MailCommand, mail_dir: Path) -> None:
-        entry = Spool(make_settings(mail_dir).mail_dir).store(letter(1))
+        entry = Spool(mail_dir).store(letter(1))
 
         with SmtpServer() as server:
             result = mail("resend", server=server)
@@ -199,6 +200,25 @@ class TestResend:
 
         assert result.exit_code == 1
         assert [stored.in_doubt for stored in Spool(mail_dir).stored()] == [True]
+
+
+@pytest.mark.parametrize("command", ["list", "resend"])
+def test_a_directory_that_does_not_exist_is_said_so_in_one_line_and_not_made(tmp_path: Path, command: str) -> None:
+    mistyped = tmp_path / "mial"
+    with SmtpServer() as server:
+        result = subprocess.run(
+            [*FLASK, "mail", command],
+            cwd=ROOT,
+            env=os.environ | {"MAIL_DIR": str(mistyped), "LOG_LEVEL": "warning"} | server.environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == f"Error: MAIL_DIR='{mistyped}' does not exist\n"
+    assert not mistyped.exists()
 
 
 class TestTest:

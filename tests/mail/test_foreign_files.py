@@ -15,7 +15,6 @@ import pytest
 
 from app.mail.message import Message
 from app.mail.spool import Spool
-from tests.factories import make_settings
 from tests.mail.conftest import MailCommand, arrived, letter
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import ROOT
@@ -155,7 +154,8 @@ def test_a_file_that_cannot_be_read_is_named_and_stops_nothing(
 
 @pytest.mark.parametrize("name", ["\x1b[2Jü", "a\nb", "\u202etxt.exe", os.fsdecode(b"\xff")], ids=ascii)
 def test_a_name_sends_no_commands_to_the_terminal(mail: MailCommand, mail_dir: Path, name: str) -> None:
-    (make_settings(mail_dir).mail_dir / "new" / name).touch()
+    Spool(mail_dir).prepare()
+    (mail_dir / "new" / name).touch()
 
     result = mail("list")
 
@@ -165,7 +165,8 @@ def test_a_name_sends_no_commands_to_the_terminal(mail: MailCommand, mail_dir: P
 
 
 def test_a_huge_file_under_a_good_name_is_not_read(mail: MailCommand, mail_dir: Path) -> None:
-    with (make_settings(mail_dir).mail_dir / "new" / NAME).open("wb") as file:
+    Spool(mail_dir).prepare()
+    with (mail_dir / "new" / NAME).open("wb") as file:
         file.write(WHOLE)
         file.truncate(2**42)
 
@@ -176,7 +177,8 @@ class TestTmp:
     @pytest.fixture
     def leftover(self, mail_dir: Path) -> Path:
         """What a process leaves that is killed while it writes."""
-        path = make_settings(mail_dir).mail_dir / "tmp" / NAME
+        Spool(mail_dir).prepare()
+        path = mail_dir / "tmp" / NAME
         path.write_bytes(WHOLE)
         os.utime(path, (0, time.time() - 2 * HOUR))
         return path
@@ -249,7 +251,7 @@ class TestClaims:
 
 def test_a_message_many_times_as_long_as_a_form_is_a_message(mail_dir: Path) -> None:
     first, separator, rest = letter(1).content.partition(b"Hola")
-    spool = Spool(make_settings(mail_dir).mail_dir)
+    spool = Spool(mail_dir)
 
     spool.store(Message("<1@example.com>", first + separator + b"=0A=\r\n" * 300_000 + rest)).release()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from freezegun.api import FrozenDateTimeFactory
 
 from app.api.application import Application
 from app.mail.health import MailCheck
+from app.mail.spool import Spool
 from tests.conftest import MakeApp
 from tests.fakes import RecordingMailer
 from tests.mail.conftest import letter
@@ -62,6 +62,15 @@ def make_service(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> MakeServ
 def server() -> Iterator[SmtpServer]:
     with SmtpServer() as server:
         yield server
+
+
+@pytest.fixture
+def broken_store(tmp_path: Path) -> Path:
+    """A file that keeps MAIL_DIR from being prepared until it is deleted."""
+    path = tmp_path / "mail" / "new"
+    path.parent.mkdir()
+    path.touch()
+    return path
 
 
 @dataclass
@@ -120,15 +129,25 @@ def test_mail_fails_while_the_server_would_not_take_a_message(
     assert (data["status"], data["checks"]) == ("degraded", {"api": "ok", "mail": "fail"})
 
 
-def test_mail_without_a_server_is_checked_by_its_store(make_service: MakeService, tmp_path: Path) -> None:
+def test_mail_without_a_server_is_checked_by_its_store(make_service: MakeService, broken_store: Path) -> None:
+    service = make_service()
+    service.wait_until(is_failing)
+    during = service.get(**VERBOSE)
+    broken_store.unlink()
+    service.wait_until(is_ok)
+
+    assert (during["details"]["mail"]["transport"], during["checks"]["mail"]) == ("maildir", "fail")
+    assert service.get()["checks"]["mail"] == "ok"
+
+
+def test_a_store_that_is_gone_is_made_again(make_service: MakeService, tmp_path: Path) -> None:
     service = make_service()
     service.wait_until(is_ok)
-    assert service.get(**VERBOSE)["details"]["mail"]["transport"] == "maildir"
 
-    shutil.rmtree(tmp_path / "mail")
-    service.wait_until(is_failing)
+    (tmp_path / "mail").rename(tmp_path / "elsewhere")
+    service.wait_until(lambda _: (tmp_path / "mail" / "cur").is_dir())
 
-    assert service.get()["checks"]["mail"] == "fail"
+    service.wait_until(is_ok)
 
 
 def test_mail_recovers_when_the_server_returns(make_service: MakeService) -> None:
@@ -247,13 +266,14 @@ DISKS = {
 
 
 class Disk(RecordingMailer):
-    """A mailer whose parts fail, recover and hang as a test says."""
+    """A mailer and the check of its storage, which fail, recover and hang as a test says."""
 
     def __init__(self) -> None:
         super().__init__()
         self.go_on = {"server": threading.Event(), "storage": threading.Event()}
         self.hung = threading.Event()
         self.storage_checks = 0
+        self.storage_error: OSError | None = None
         for event in self.go_on.values():
             event.set()
 
@@ -273,7 +293,8 @@ class Disk(RecordingMailer):
     def check_storage(self) -> None:
         self._pass("storage")
         self.storage_checks += 1
-        super().check_storage()
+        if self.storage_error:
+            raise self.storage_error
 
     def _pass(self, part: str) -> None:
         if not self.go_on[part].is_set():
@@ -282,8 +303,9 @@ class Disk(RecordingMailer):
 
 
 @pytest.fixture
-def disk() -> Iterator[Disk]:
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     disk = Disk()
+    monkeypatch.setattr(Spool, "check", lambda _: disk.check_storage())
     yield disk
     for event in disk.go_on.values():
         event.set()
@@ -363,14 +385,10 @@ def test_without_a_mail_server_its_state_is_null(make_service: MakeService) -> N
     assert (mail["server"], mail["storage"]) == (None, "ok")
 
 
-def test_the_disk_is_judged_also_where_messages_are_sent(
-    make_service: MakeService, server: SmtpServer, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("broken_store")
+def test_the_disk_is_judged_also_where_messages_are_sent(make_service: MakeService, server: SmtpServer) -> None:
     service = make_service(**server.environ)
-    service.wait_until(is_ok)
-
-    (tmp_path / "mail" / "new").rmdir()
-    service.wait_until(is_failing)
+    service.wait_until(lambda check: check.server == "ok" and check.storage is not None)
 
     mail = service.get(**VERBOSE)["details"]["mail"]
     assert (mail["server"], mail["storage"]) == ("ok", "fail")

@@ -5,16 +5,15 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import shutil
 import stat
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from app.errors import ErrorCode
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
+from app.mail.spool import Spool
 from tests.mail.conftest import CONTENT, MakeMailer
 from tests.mail.server import DROP, HANG, SmtpServer
 
@@ -35,8 +34,7 @@ def stored(mail_dir: Path) -> list[Path]:
 
 
 def break_store(mail_dir: Path) -> None:
-    # A full disk is not at hand; a store that has turned into a file takes no message either, whoever writes it.
-    shutil.rmtree(mail_dir)
+    # A full disk is not at hand; a file in the place of the store takes no message either, whoever writes it.
     mail_dir.touch()
 
 
@@ -59,11 +57,10 @@ def test_a_message_is_on_disk_before_the_server_is_offered_it(
 
 def test_a_delivered_message_is_not_kept(make_mailer: MakeMailer, mail_dir: Path, message: Message) -> None:
     with SmtpServer() as server:
-        mailer = make_mailer(server)
-        mailer.deliver(message)
+        make_mailer(server).deliver(message)
 
     assert stored(mail_dir) == []
-    assert mailer.undelivered() == 0
+    assert Spool(mail_dir).count() == 0
 
 
 def test_a_message_that_one_recipient_may_not_have_is_delivered_and_not_kept(
@@ -81,14 +78,13 @@ def test_an_undelivered_message_is_kept_once_and_in_private(
 ) -> None:
     with SmtpServer(replies=replies) as server:
         mailer = make_mailer(server, SMTP_TIMEOUT="0.3")
-        with pytest.raises(DeliveryError) as refusal:
+        with pytest.raises(DeliveryError):
             mailer.deliver(message)
 
-    assert refusal.value.code is ErrorCode.MAIL_DELIVERY_FAILED
     (path,) = stored(mail_dir)
     assert CONTENT.replace(b"\r\n", b"\n") in path.read_bytes().replace(b"\r\n", b"\n")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert mailer.undelivered() == 1
+    assert Spool(mail_dir).count() == 1
 
 
 def test_a_message_is_kept_while_the_server_is_down(make_mailer: MakeMailer, mail_dir: Path, message: Message) -> None:
@@ -140,10 +136,8 @@ def test_without_a_mail_server_a_message_that_cannot_be_stored_is_refused(
     mailer = make_mailer()
     break_store(mail_dir)
 
-    with pytest.raises(DeliveryError) as refusal:
+    with pytest.raises(DeliveryError):
         mailer.deliver(message)
-
-    assert refusal.value.code is ErrorCode.MAIL_DELIVERY_FAILED
 
 
 @pytest.mark.parametrize("stage", ["connect", "EHLO", "MAIL", "RCPT", "DATA", "message"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mailbox
 import os
 import resource
+import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ import pytest
 
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
+from app.mail.spool import Spool, require_mail_dir
+from app.settings import PRIVATE_DIRECTORY, SettingsError
 from tests.mail import disks
 from tests.mail.conftest import CONTENT, MakeMailer
 
@@ -51,13 +54,70 @@ def test_the_store_is_private_under_any_umask(make_mailer: MakeMailer, mail_dir:
     assert (files, directories) == ({0o600}, {0o700})
 
 
-def test_a_store_that_others_could_read_is_made_private(make_mailer: MakeMailer, mail_dir: Path) -> None:
-    mail_dir.mkdir()
-    mail_dir.chmod(0o755)
+class TestPreparing:
+    def test_nothing_is_made_before_it_is_needed(self, make_mailer: MakeMailer, mail_dir: Path) -> None:
+        make_mailer()
+        spool = Spool(mail_dir)
 
-    make_mailer()
+        assert (spool.stored(), spool.foreign(), spool.count()) == ([], [], 0)
+        assert not mail_dir.exists()
 
-    assert stat.S_IMODE(mail_dir.stat().st_mode) == 0o700
+    def test_a_check_makes_it_with_its_parents_and_private(self, tmp_path: Path) -> None:
+        directory = tmp_path / "spool" / "web" / "mail"
+
+        Spool(directory).check()
+
+        assert {entry.name for entry in directory.iterdir()} == {"tmp", "new", "cur"}
+        assert {stat.S_IMODE(path.stat().st_mode) for path in (directory, *directory.iterdir())} == {0o700}
+
+    def test_one_that_others_could_read_is_made_private_and_keeps_what_it_holds(self, mail_dir: Path) -> None:
+        mail_dir.mkdir()
+        mail_dir.chmod(0o755)
+        (mail_dir / "kept").touch()
+
+        Spool(mail_dir).check()
+
+        assert stat.S_IMODE(mail_dir.stat().st_mode) == 0o700
+        assert (mail_dir / "kept").exists()
+
+    @pytest.mark.parametrize("gone", ["", "tmp", "new"], ids=["all of it", "tmp", "new"])
+    def test_what_is_gone_is_made_again_for_a_message(
+        self, make_mailer: MakeMailer, mail_dir: Path, message: Message, gone: str
+    ) -> None:
+        Spool(mail_dir).prepare()
+        shutil.rmtree(mail_dir / gone)
+
+        make_mailer().deliver(message)
+
+        assert contents(mail_dir) == [CONTENT.replace(b"\r\n", b"\n")]
+
+    def test_a_message_changes_nothing_of_what_is_there(
+        self, make_mailer: MakeMailer, mail_dir: Path, message: Message, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spool = Spool(mail_dir)
+        spool.prepare()
+        monkeypatch.setattr(Spool, "prepare", lambda _: pytest.fail("prepared for each message"))
+
+        make_mailer().deliver(message)
+
+        assert spool.count() == 1
+
+    @pytest.mark.parametrize("folder", ["tmp", "new", "cur"])
+    def test_one_whose_folders_cannot_be_made_stops_the_start(self, folder: str, mail_dir: Path) -> None:
+        mail_dir.mkdir()
+        (mail_dir / folder).touch()
+
+        with pytest.raises(SettingsError) as raised:
+            require_mail_dir(mail_dir)
+
+        assert raised.value.faults == [f"MAIL_DIR='{mail_dir}': expected {PRIVATE_DIRECTORY}: File exists"]
+
+    def test_one_that_takes_no_folders_stops_the_start(self) -> None:
+        with pytest.raises(SettingsError) as raised:
+            require_mail_dir(Path("/proc/self"))
+
+        (line,) = raised.value.faults
+        assert line.startswith(f"MAIL_DIR='/proc/self': expected {PRIVATE_DIRECTORY}: ")
 
 
 def test_messages_stored_before_a_restart_are_kept_and_counted(
@@ -65,23 +125,21 @@ def test_messages_stored_before_a_restart_are_kept_and_counted(
 ) -> None:
     make_mailer().deliver(message)
 
-    restarted = make_mailer()
-    restarted.deliver(message)
+    make_mailer().deliver(message)
 
-    assert restarted.undelivered() == 2
+    assert Spool(mail_dir).count() == 2
     assert len(contents(mail_dir)) == 2
 
 
 def test_a_message_counts_also_after_a_mail_reader_has_shown_it(
     make_mailer: MakeMailer, mail_dir: Path, message: Message
 ) -> None:
-    mailer = make_mailer()
-    mailer.deliver(message)
+    make_mailer().deliver(message)
 
     (path,) = (mail_dir / "new").iterdir()
     path.rename(mail_dir / "cur" / f"{path.name}:2,S")
 
-    assert mailer.undelivered() == 1
+    assert Spool(mail_dir).count() == 1
 
 
 def test_messages_stored_at_the_same_time_are_kept_once_each(make_mailer: MakeMailer, mail_dir: Path) -> None:
@@ -116,32 +174,17 @@ def test_a_message_of_which_the_disk_takes_a_part_is_not_stored(
     assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
 
 
-def test_a_store_is_tried_without_leaving_anything(make_mailer: MakeMailer, mail_dir: Path) -> None:
-    mailer = make_mailer()
-
-    mailer.check_storage()
+def test_a_store_is_tried_without_leaving_anything(mail_dir: Path) -> None:
+    Spool(mail_dir).check()
 
     assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
 
 
-def test_a_store_that_takes_only_a_part_is_found_out_and_nothing_is_left(
-    make_mailer: MakeMailer, mail_dir: Path
-) -> None:
-    mailer = make_mailer()
-
+def test_a_store_that_takes_only_a_part_is_found_out_and_nothing_is_left(mail_dir: Path) -> None:
     with nearly_full_disk(), pytest.raises(OSError, match="File too large"):
-        mailer.check_storage()
+        Spool(mail_dir).check()
 
     assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
-
-
-@pytest.mark.parametrize("folder", ["tmp", "new", "cur"])
-def test_a_store_of_which_a_part_is_gone_is_found_out(make_mailer: MakeMailer, mail_dir: Path, folder: str) -> None:
-    mailer = make_mailer()
-    (mail_dir / folder).rmdir()
-
-    with pytest.raises(FileNotFoundError):
-        mailer.check_storage()
 
 
 CHECK = """
