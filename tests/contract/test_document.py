@@ -147,12 +147,21 @@ def test_retry_after_has_the_bounds_of_the_code() -> None:
     assert (schema["minimum"], schema["maximum"]) == (1, MAX_RETRY_AFTER)
 
 
-def test_the_limits_in_the_examples_are_the_policies() -> None:
+def test_the_quotas_are_those_of_the_code() -> None:
+    """The only test of their values: the test client takes any."""
+    policies = (API_POLICY, CONTACT_POLICY)
+    headers = DOCUMENT["components"]["headers"]
+    rule = SCHEMAS["RateLimitRule"]["properties"]
     limits = [
         node for node in nodes(DOCUMENT) if set(node) == {"limit", "window_seconds", "scope"} and node["scope"] == "ip"
     ]
+    stated = "|".join(f"q={policy.quota};w={policy.window_seconds}" for policy in policies)
 
-    assert {(limit["limit"], limit["window_seconds"]) for limit in limits} == {tuple(API_POLICY), tuple(CONTACT_POLICY)}
+    assert {(limit["limit"], limit["window_seconds"]) for limit in limits} == {tuple(policy) for policy in policies}
+    assert headers["RateLimit-Policy"]["schema"]["pattern"] == f'^"default";({stated})$'
+    for schema in (headers["X-RateLimit-Limit"]["schema"], headers["X-RateLimit-Remaining"]["schema"], rule["limit"]):
+        assert schema["maximum"] == max(policy.quota for policy in policies)
+    assert rule["window_seconds"]["maximum"] == max(policy.window_seconds for policy in policies)
 
 
 def test_every_reference_resolves_and_every_component_is_used() -> None:

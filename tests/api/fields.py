@@ -1,0 +1,34 @@
+"""The header fields that every response carries, whoever made it."""
+
+from __future__ import annotations
+
+from werkzeug.test import TestResponse
+
+CONSTANT = {
+    "API-Version": "v1",
+    "Vary": "Accept, Accept-Encoding, Origin",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Access-Control-Allow-Origin": "*",
+}
+"""Those whose value is known before; the document alone has another Cache-Control."""
+
+VARYING = (
+    "Access-Control-Expose-Headers",
+    "RateLimit",
+    "RateLimit-Policy",
+    "X-RateLimit-Limit",
+    "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
+)
+
+
+def assert_contract(response: TestResponse, **changes: str) -> None:
+    """Each field is there once; ``changes`` holds other values, with an underscore for each hyphen."""
+    expected = CONSTANT | {name.replace("_", "-"): value for name, value in changes.items()}
+    assert {name: response.headers.getlist(name) for name in expected} == {
+        name: [value] for name, value in expected.items()
+    }
+    for name in VARYING:
+        (value,) = response.headers.getlist(name)
+        assert "broken" not in value
