@@ -100,10 +100,21 @@ def _local(second: int) -> str:
     return time.strftime(logging.Formatter.default_time_format, time.localtime(second))
 
 
+def drop_exception_text(record: logging.LogRecord) -> bool:
+    """A filter: of an exception, the record keeps class and place, but not the text, which can quote a visitor."""
+    if record.exc_info and record.exc_info[1]:
+        record.exc_text = _frames(record.exc_info[1]) + type(record.exc_info[1]).__name__
+        record.exc_info = None
+    return True
+
+
 def log_unforeseen(logger: logging.Logger, error: BaseException, where: str | None) -> None:
     """Log an exception that nobody expected, without its text, which can quote what a visitor typed."""
-    frames = "".join(traceback.format_tb(error.__traceback__))
-    logger.error("unforeseen %s in %s\n%s", type(error).__name__, where, frames)
+    logger.error("unforeseen %s in %s\n%s", type(error).__name__, where, _frames(error))
+
+
+def _frames(error: BaseException) -> str:
+    return "".join(traceback.format_tb(error.__traceback__))
 
 
 def ensure_logging(settings: Settings) -> None:

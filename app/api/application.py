@@ -21,12 +21,9 @@ from app.api.paths import allow
 from app.api.request import Request, request
 from app.background import Background
 from app.errors import ErrorCode
-from app.logs import log_unforeseen
+from app.logs import drop_exception_text, log_unforeseen
 
 logger = logging.getLogger(__name__)
-
-
-_NOT_STORED = ("Cache-Control", "no-store")
 
 
 class Response(flask.Response):
@@ -37,21 +34,20 @@ class Response(flask.Response):
     """
 
     default_mimetype = "application/json"
+    caching = "no-store"
+    """The Cache-Control of this response, which a view may set."""
     fields_of_every_response: Sequence[tuple[str, str]] = ()
 
     def get_wsgi_response(self, environ: dict[str, Any]) -> tuple[Iterable[bytes], str, list[tuple[str, str]]]:
         """The response as PEP 3333 has it. A field of its own gives way to one of the same name in every response."""
         own = list(self.headers)
         body, status = cast("Iterable[bytes]", self.response), self.status
-        if self._is_as_made(own) and environ["REQUEST_METHOD"] != "HEAD":
-            own.append(_NOT_STORED)
-        else:
+        fields = [("Cache-Control", self.caching), *self.fields_of_every_response]
+        if environ["REQUEST_METHOD"] == "HEAD" or not self._is_as_made(own):
             body, status, own = super().get_wsgi_response(environ)
-            names = {name.lower() for name, _ in self.fields_of_every_response} - {"link"}  # there may be several
+            names = {name.lower() for name, _ in fields} - {"link"}  # of which there may be several
             own = [(name, value) for name, value in own if name.lower() not in names]
-            if "Cache-Control" not in self.headers:
-                own.append(_NOT_STORED)
-        return body, status, [*own, *self.fields_of_every_response]
+        return body, status, own + fields
 
     def _is_as_made(self, own: list[tuple[str, str]]) -> bool:
         """True for a body of bytes to which nobody has added anything: werkzeug would change nothing in it."""
@@ -134,6 +130,7 @@ class Application(flask.Flask):
         background: Background,
     ) -> None:
         super().__init__(import_name, static_folder=None)
+        self.logger.addFilter(drop_exception_text)
         self.url_map.merge_slashes = False
         self.background = background
         self._addresses = addresses

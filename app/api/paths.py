@@ -33,5 +33,6 @@ def contact_paths(versions: Versions) -> frozenset[str]:
 
 def allow(methods: Iterable[str]) -> str:
     """The value of an Allow field (RFC 9110, section 10.2.1), in a stable order."""
-    served = frozenset(methods)
-    return ", ".join(method for method in METHOD_ORDER if method in served)
+    served = {*methods}
+    others = sorted(served.difference(METHOD_ORDER))
+    return ", ".join([method for method in METHOD_ORDER if method in served] + others)

@@ -23,8 +23,8 @@ class RequestLog:
         """Write the line. A path that is not ours is not shown, because it can hold anything."""
         if not self._logger.enabled:
             return
-        method = request.method if request.method in METHOD_ORDER else "-"
         route = request.url_rule.rule if request.url_rule else "-"
+        method = request.method if request.url_rule or request.method in METHOD_ORDER else "-"
         duration_ms = round((time.perf_counter() - request.begun) * 1000, 1)
         client = truncated(request.client)
         self._logger.write(

@@ -8,11 +8,12 @@ from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
 
-from flask import Blueprint, Response, make_response
+from flask import Blueprint
 from werkzeug.http import generate_etag
 
 from app import envelope
 from app.api.addresses import Addresses
+from app.api.application import Response
 from app.api.paths import DOCUMENT, LEGACY_CONTACT
 from app.api.request import request
 
@@ -35,8 +36,8 @@ def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], bytes])
     @blueprint.get(DOCUMENT)
     def get_document() -> Response:
         body, etag = render(addresses.base_url(request.environ))
-        response = make_response(body)
-        response.headers["Cache-Control"] = caching
+        response = Response(body)
+        response.caching = caching
         response.headers["ETag"] = etag
         given = request.headers.get("If-None-Match", "")
         # No tag can hold the quotes of this one (RFC 9110, section 8.8.3): it is found without parsing the others.
