@@ -12,7 +12,7 @@ import pytest
 from app import create_app
 from app.api.application import Application
 from tests.client import ValidatingClient
-from tests.factories import make_settings
+from tests.factories import make_limits, make_settings
 from tests.fakes import RecordingMailer
 from tests.mail.server import authority
 
@@ -33,13 +33,15 @@ def mailer() -> RecordingMailer:
 def make_app(tmp_path: Path, mailer: RecordingMailer) -> Iterator[MakeApp]:
     """Makes an app from environment variables; collaborators may be passed as ``create_app`` takes them.
 
-    ``first_check`` is how many seconds it may take until mail has been checked once.
+    Its limits are those of the tests; ``{"limits": None}`` leaves it its own. ``first_check`` is how many seconds it
+    may take until mail has been checked once.
     """
     apps = []
 
     def make(*, collaborators: dict[str, Any] | None = None, first_check: float = 30, **environ: str) -> Application:
         settings = make_settings(tmp_path / "mail", **environ)
-        app = create_app(settings, **({"mailer": mailer} | (collaborators or {})))
+        usual: dict[str, Any] = {"mailer": mailer, "limits": make_limits()}
+        app = create_app(settings, **(usual | (collaborators or {})))
         app.config["PROPAGATE_EXCEPTIONS"] = False
         app.test_client_class = ValidatingClient
         app.background.start(wait=first_check)

@@ -6,7 +6,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from app.api.hooks import Limits
+from app.ratelimit.window import Policy, SlidingWindow
 from app.settings import Settings
+
+API_QUOTA = Policy(quota=60, window_seconds=60)
+CONTACT_QUOTA = Policy(quota=1, window_seconds=30)
+"""The quotas of the apps in the tests. They are those of the specification, and stay when the service's change."""
 
 SUNSET = {
     "API_V1_DEPRECATED_ON": "2020-01-01",
@@ -25,6 +31,10 @@ WRONG_BODY: dict[str, Any] = {
     "nombre": 5,
 }
 """A body that fails every check there is."""
+
+
+def make_limits() -> Limits:
+    return Limits(SlidingWindow(API_QUOTA), SlidingWindow(CONTACT_QUOTA))
 
 
 def make_settings(mail_dir: Path, **environ: str) -> Settings:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from freezegun import freeze_time
 
+from app import API_POLICY, CONTACT_POLICY
+from app.ratelimit.window import Policy
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 
@@ -16,6 +20,10 @@ ENDING = {
 }
 
 
+def stated(policy: Policy) -> dict[str, Any]:
+    return {"limit": policy.quota, "window_seconds": policy.window_seconds, "scope": "ip"}
+
+
 def test_the_index_holds_the_fields_of_the_specification(client: ValidatingClient) -> None:
     body = client.get("/api").get_json()
 
@@ -24,7 +32,7 @@ def test_the_index_holds_the_fields_of_the_specification(client: ValidatingClien
     assert data["name"] == "Public API"
     assert data["current_version"] == "v1"
     assert data["openapi"] == "http://localhost/openapi.json"
-    assert data["rate_limit"] == {"limit": 60, "window_seconds": 60, "scope": "ip"}
+    assert data["rate_limit"] == stated(API_POLICY)
     assert data.keys() == {"name", "current_version", "openapi", *SECTIONS}
 
 
@@ -51,7 +59,7 @@ def test_the_index_says_how_to_reach_the_contact_endpoint(client: ValidatingClie
     assert contact["legacy_url"] == "http://localhost/contact.php"
     assert contact["form_types"] == ["demo", "ventas", "onboarding", "distribuidor"]
     assert contact["content_types"] == ["application/json", "application/x-www-form-urlencoded"]
-    assert contact["rate_limit"] == {"limit": 1, "window_seconds": 30, "scope": "ip"}
+    assert contact["rate_limit"] == stated(CONTACT_POLICY)
 
 
 def test_every_address_that_the_index_names_answers(make_client: MakeClient) -> None:

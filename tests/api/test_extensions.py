@@ -23,10 +23,9 @@ from sentry_sdk.integrations import flask as sentry_flask
 from sentry_sdk.transport import Transport
 from werkzeug.test import Client, TestResponse
 
-from app import API_POLICY
 from tests.api.fields import assert_contract
 from tests.conftest import MakeApp
-from tests.factories import contact_body
+from tests.factories import API_QUOTA, contact_body
 
 SECRET = "la clave de María es 4929 1234"
 
@@ -63,7 +62,7 @@ def ask(app: Flask, path: str, method: str = "GET", **options: Any) -> TestRespo
 
 
 def ask_until_refused(app: Flask) -> TestResponse:
-    for _ in range(API_POLICY.quota):
+    for _ in range(API_QUOTA.quota):
         assert ask(app, "/api").status_code == 200
     refused = ask(app, "/api")
     assert refused.status_code == 429
@@ -120,7 +119,7 @@ class TestOpenTelemetry:
 
         assert_contract(refused)
         # The quota comes before all hooks, and a span begins in one.
-        assert self.told(spans) == [("GET /api", "/api", 200)] * API_POLICY.quota + [
+        assert self.told(spans) == [("GET /api", "/api", 200)] * API_QUOTA.quota + [
             ("GET /openapi.json", "/openapi.json", 200)
         ]
 
@@ -222,7 +221,7 @@ class TestSentry:
 
     def test_a_refused_request_breaks_nothing(self, app: Flask, sentry: Kept) -> None:
         assert_contract(ask_until_refused(app))
-        assert len(sentry.transactions) == API_POLICY.quota + 1
+        assert len(sentry.transactions) == API_QUOTA.quota + 1
         assert sentry.errors == []
 
     @requests

@@ -24,16 +24,15 @@ from flask.signals import (
 from werkzeug.exceptions import Conflict
 from werkzeug.test import Client, TestResponse
 
-from app import API_POLICY
 from tests.api.fields import VARYING, assert_contract
 from tests.api.test_errorhandlers import ERRORS
 from tests.client import ValidatingClient
 from tests.conftest import MakeApp, MakeClient
-from tests.factories import contact_body
+from tests.factories import API_QUOTA, contact_body
 
 SECRET = "la clave de María es 4929 1234"
 TYPED = "maria@example.com"
-QUOTA = API_POLICY.quota
+QUOTA = API_QUOTA.quota
 
 Hook = Callable[..., Any]
 Answer = tuple[str, str, int]

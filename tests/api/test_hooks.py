@@ -12,7 +12,9 @@ from freezegun import freeze_time
 from freezegun.api import FrozenDateTimeFactory
 from werkzeug.test import TestResponse
 
+import app
 from app.mail.message import Message
+from app.ratelimit.window import Policy
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.factories import SUNSET, contact_body
@@ -142,6 +144,20 @@ def test_every_response_carries_the_headers_of_the_contract_once(
     assert limits.limit == limits.quota
     assert limits.x_remaining == limits.remaining
     assert response.content_type == (None if status == 204 else "application/json")
+
+
+@pytest.mark.parametrize(
+    ("policy", "method", "path"), [(app.API_POLICY, "GET", "/api"), (app.CONTACT_POLICY, "POST", "/contact.php")]
+)
+def test_an_app_grants_the_quotas_of_the_service(
+    make_client: MakeClient, policy: Policy, method: str, path: str
+) -> None:
+    client = make_client(collaborators={"limits": None})
+
+    states = [stated(client.open(path, method=method)) for _ in range(policy.quota + 1)]
+
+    assert {(state.quota, state.window) for state in states} == {tuple(policy)}
+    assert [state.remaining for state in states] == [*reversed(range(policy.quota)), 0]
 
 
 def test_accepted_and_failed_submissions_state_the_contact_policy(
