@@ -13,8 +13,12 @@ import http_sf
 from requests.utils import parse_header_links
 from werkzeug.http import parse_list_header, parse_set_header
 
-API = (60, 60)
-CONTACT = (1, 30)
+from app import API_POLICY, CONTACT_POLICY
+from tests.factories import API_QUOTA, CONTACT_QUOTA
+
+API, CONTACT = tuple(API_QUOTA), tuple(CONTACT_QUOTA)
+QUOTAS = {API, CONTACT, tuple(API_POLICY), tuple(CONTACT_POLICY)}
+"""Those of the apps in the tests and those of the service that runs by itself."""
 
 MAIL = {"SALES_EMAIL": "sales@example.com", "MAIL_FROM": "web@example.com"}
 """Settings under which a message is inspected."""
@@ -47,7 +51,7 @@ def read_state(status: int, headers: Iterable[tuple[str, str]]) -> State:
     retry_after = _integer(fields["retry-after"]) if "retry-after" in fields else None
     allow = parse_set_header(fields["allow"]).as_set(preserve_casing=True) if "allow" in fields else set()
 
-    assert policy in {API, CONTACT}
+    assert policy in QUOTAS
     assert 0 <= remaining <= policy[0]
     assert 1 <= reset_after <= policy[1]
     assert _integer(fields["x-ratelimit-limit"]) == policy[0]
