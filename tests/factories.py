@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.api.hooks import Limits
+from app.api.quotas import Limits
 from app.ratelimit.window import Policy, SlidingWindow
 from app.settings import Settings
 
