@@ -1,17 +1,17 @@
-# Any target works as the first command after a clone: each builds the virtual environment when it is missing or stale.
+# Any target works as the first command after a clone: each makes the virtual environment when it is missing or stale.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The rivals have an environment of their own: some of their libraries meddle with Flask's.
+# The rivals have an environment of their own, because some of their libraries change Flask's.
 BENCH_VENV := .venv-bench
 NODE := node_modules/.bin
 DEMO_PORT := 8080
 
-# Folders of tests/ with a target of their own, because they need programs that `make test` does without.
+# Folders of tests/ with a target of their own, because they need programs that `make test` does not need.
 EXTRA_TESTS := attack browser deploy redis
 
-# Only the tests on a real redis-server run this, so its coverage is measured there.
+# Only the tests with a real redis-server run this module, so its coverage is measured there.
 SHARED_LIMITS := app/ratelimit/shared.py
 
 # $(call need,PROGRAM,PACKAGE): installs Debian's package when the program is missing.
@@ -20,7 +20,7 @@ need = command -v $(1) >/dev/null || { $(AS_ROOT) apt-get update -qq && $(AS_ROO
 	|| { echo "$(1) is missing and could not be installed: please install it" >&2; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo install test test-deploy test-browser test-redis attack lint lint-api format check fuzz bench lock clean
+.PHONY: help run demo install test test-deploy test-browser test-redis attack lint lint-api format check fuzz bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ help: ## Show this list
 run: $(VENV)/.run ## Start the service on 127.0.0.1:8000 (settings: README.md)
 	$(BIN)/gunicorn
 
-install: $(VENV)/.run ## Install what the service needs to run, and nothing else (docs/deploy.md)
+install: $(VENV)/.run ## Install only the libraries that the service needs to run (docs/deploy.md)
 
 demo: $(VENV)/.run ## Start the service and, on 127.0.0.1:8080, the example form that posts to it
 	@echo "The service: http://127.0.0.1:8000   The form: http://127.0.0.1:$(DEMO_PORT)"
@@ -41,7 +41,7 @@ test: $(VENV)/.dev ## Run the tests of the service with their coverage
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --omit=$(SHARED_LIMITS)
 
-test-deploy: $(VENV)/.dev ## Test what is in deploy/ with the real nginx (figures: build/deploy-figures.txt)
+test-deploy: $(VENV)/.dev ## Test deploy/ with the real nginx (figures: build/deploy-figures.txt)
 	@$(call need,nginx,nginx)
 	@$(call need,nft,nftables)
 	@$(call need,ip,iproute2)
@@ -56,14 +56,14 @@ test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example fo
 	@$(call need,chromium,chromium)
 	$(BIN)/python -m pytest tests/browser
 
-test-redis: $(VENV)/.dev ## Test the limits that processes share on a real redis-server
+test-redis: $(VENV)/.dev ## Test the limits that processes share with a real redis-server
 	@$(call need,redis-server,redis-server)
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest tests/redis
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include=$(SHARED_LIMITS)
 
-attack: $(VENV)/.dev ## Attack the service as it is shipped, in some two minutes (verdicts: build/attacks.txt)
+attack: $(VENV)/.dev ## Attack the service as it is shipped (2 minutes; verdicts: build/attacks.txt)
 	@$(call need,nginx,nginx)
 	@$(call need,redis-server,redis-server)
 	rm -f build/attacks.txt
@@ -81,21 +81,24 @@ lint-api: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters of the
 	$(NODE)/openapi-typescript static/openapi.json --output node_modules/.cache/openapi.ts
 	$(NODE)/tsc --strict --noEmit --skipLibCheck --target es2022 --module esnext --moduleResolution bundler tests/contract/client.ts
 
-format: $(VENV)/.dev ## Format the code and mend what can be mended
+format: $(VENV)/.dev ## Format the code and correct simple mistakes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-check: lint lint-api test test-deploy test-browser test-redis attack ## All that CI runs
+check: lint lint-api test test-deploy test-browser test-redis attack ## Run all that CI runs
 
-fuzz: $(VENV)/.dev ## Try many thousand hostile cases (15 to 20 minutes)
+fuzz: $(VENV)/.dev ## Try tens of thousands of hostile requests (15 to 20 minutes)
 	FUZZ_CASES=8000 $(BIN)/python -m pytest tests/fuzz --hypothesis-show-statistics
 
-bench: $(BENCH_VENV)/.bench ## Measure the service against others (4 minutes) and rewrite docs/performance.md
+bench: $(BENCH_VENV)/.bench ## Measure the service beside others and rewrite docs/performance.md (4 minutes)
 	@$(call need,wrk,wrk)
 	@$(call need,redis-server,redis-server)
 	@$(call need,nginx,nginx)
 	@$(call need,$(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)),php-fpm)
 	$(BENCH_VENV)/bin/python -m bench
+
+docs: $(VENV)/.dev ## Draw docs/request.svg, the way of a request
+	$(BIN)/python -m docs.draw_request
 
 lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 	$(BIN)/uv pip compile $(LOCK_FLAGS) setup.cfg -o requirements.txt
@@ -105,7 +108,7 @@ lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 
 LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --upgrade --custom-compile-command "make lock"
 
-clean: ## Remove what make has made, but never the mail
+clean: ## Remove everything that make has made, but never the mail
 	rm -rf $(VENV) $(BENCH_VENV) node_modules build .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 node_modules/.package-lock.json: package-lock.json

@@ -18,8 +18,8 @@ from freezegun import freeze_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.contact.message import Composer
-from app.contact.schema import examine
+from app.contact.message import HIDDEN, LABELS, Composer
+from app.contact.schema import ContactSchema, examine
 from app.mail import message as mail
 from tests.factories import contact_body
 
@@ -277,6 +277,9 @@ class TestReplyTo:
 
 
 class TestFields:
+    def test_every_field_of_the_form_has_a_label_or_is_hidden(self) -> None:
+        assert set(LABELS) | HIDDEN == set(ContactSchema().fields)
+
     def test_every_field_shows_with_its_spanish_label(self) -> None:
         message = compose()
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app import API_POLICY, CONTACT_POLICY
+from app.api.body import MAX_BODY_BYTES
+from app.contact.schema import ContactSchema
+from app.contact.submission import FORM_TYPES
 from app.errors import ErrorCode
 from app.settings import Settings
 from tests.client import DOCUMENT
@@ -17,10 +20,20 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
 
+MOST_WORDS = 1200
+
+
+def section(heading: str) -> str:
+    return README.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
 def table(heading: str) -> list[list[str]]:
-    section = README.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
-    return rows[2:]
+    lines = [line for line in section(heading).splitlines() if line[:1] == "|"]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_it_is_short() -> None:
+    assert len(README.split()) <= MOST_WORDS
 
 
 def test_the_error_table_is_the_catalogue() -> None:
@@ -36,6 +49,21 @@ def test_the_endpoint_table_lists_what_the_document_does() -> None:
     }
 
     assert {(method, path) for method, path, _ in table("Endpoints")} == documented
+
+
+@pytest.mark.parametrize("name", [*ContactSchema().fields, *FORM_TYPES])
+def test_the_fields_of_the_form_are_named(name: str) -> None:
+    assert re.search(rf"\b{name}\b", section("Endpoints"))
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    text = " ".join(section("Endpoints").split())
+
+    assert f"{API_POLICY.quota} requests per {API_POLICY.window_seconds} seconds under `/api`" in text
+    assert re.search(
+        rf"\b{CONTACT_POLICY.quota} POSTs? per {CONTACT_POLICY.window_seconds} seconds to the contact paths", text
+    )
+    assert f"at most {MAX_BODY_BYTES // 1024} KiB" in text
 
 
 class RecordingEnvironment(dict[str, str]):
@@ -71,41 +99,3 @@ def test_the_settings_table_has_the_defaults_of_the_code(
     elif not default.startswith("required"):
         shown = ",".join(value) if isinstance(value, tuple) else value
         assert shown == type(shown)(default)
-
-
-def test_the_figures_of_performance_are_those_of_the_document() -> None:
-    goals = (ROOT / "docs" / "performance.md").read_text().partition("\n## Goals\n")[2].partition("\n## ")[0]
-    measured = goals.splitlines()
-    quoted = README.partition("\n## Performance\n")[2].partition("\n## ")[0]
-
-    lines = [line for line in quoted.splitlines() if line.startswith("|")]
-    assert len(lines) > len(["heading", "rule"])
-    assert [line for line in lines if line not in measured] == []
-
-
-def tree() -> Iterator[Path]:
-    block = README.partition("## How it is built")[2].split("```")[1]
-    folder = Path()
-    for line in block.splitlines()[1:]:
-        indented, name = line.startswith("  "), line.split()[0]
-        yield (folder / name) if indented else Path(name)
-        if not indented:
-            folder = Path(name)
-
-
-@pytest.mark.parametrize("path", list(tree()), ids=str)
-def test_the_tree_names_files_that_exist(path: Path) -> None:
-    assert (ROOT / path).exists()
-
-
-def test_the_tree_names_every_part_of_the_app() -> None:
-    listed = {path.name for path in tree() if path.parts[0] == "app" and len(path.parts) > 1}
-
-    assert listed == {path.name for path in (ROOT / "app").iterdir() if path.name != "__pycache__"}
-
-
-def test_every_make_target_that_is_named_exists() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-
-    for target in re.findall(r"(?:^|`)make ([a-z-]+)", README, re.MULTILINE):
-        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
