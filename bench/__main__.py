@@ -1,4 +1,4 @@
-"""``python -m bench [SECTION ...]``: measure, then write docs/performance.md once every section has been measured."""
+"""``python -m bench [SECTION ...]`` measures, and writes docs/performance.md once every section has been measured."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def main() -> None:
     if unknown := set(sections) - set(TITLES):
         parser.error(f"no such section: {', '.join(unknown)}")
     with suppress(PermissionError):
-        os.nice(-10)  # so that what else runs on the machine disturbs less
+        os.nice(-10)  # so that other processes of the machine disturb less
     modules = {section: import_module(f"bench.{section}") for section in TITLES}
     for section in sections:
         begun = time.monotonic()

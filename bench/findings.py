@@ -1,4 +1,4 @@
-"""What a section of the benchmark has found: a table, goals and a chart, kept as JSON between runs."""
+"""The findings of a section of the benchmark: a table, goals and charts, kept as JSON between runs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ BUILD = Path(__file__).parents[1] / "build" / "bench"
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure and what it should be; ``headline`` puts it into the README."""
+    """A figure and its bound."""
 
     what: str
     measured: float
     goal: float
     unit: str
     at_least: bool = False
-    headline: bool = False
 
     @property
     def met(self) -> bool:
-        """Whether the figure is on the right side of the goal."""
+        """True when the figure is on the right side of its bound."""
         return self.measured >= self.goal if self.at_least else self.measured <= self.goal
 
     def row(self) -> list[str]:
@@ -36,7 +35,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar of a chart; ``ours`` sets it off."""
+    """One bar of a chart; ``ours`` gives it the colour of this service."""
 
     label: str
     value: float
@@ -63,7 +62,7 @@ class Findings:
 
 
 def figure(value: float) -> str:
-    """A number with as many digits as it deserves: three, and all of those before the point; nothing for NaN."""
+    """A number with three digits, or with all of those before the point if they are more; empty if it is NaN."""
     if math.isnan(value):
         return ""
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2

@@ -1,15 +1,15 @@
 """GETs with the whole contract: limits, CORS, versions, an id and a log line for each request.
 
-The rivals serialise a health document that never changes with each request. This service serialises its own once per
-second, and the versioning policy once. The usual stack is Flask with Flask-Limiter, flask-cors and ProxyFix. It has the
-moving window, for that alone promises what this service keeps to; in memory it forgets no client, and slows down as
-more come. Beside it stands Flask-Limiter's default, and slowapi's: a fixed window, which admits twice the quota around
-its turn.
+The rivals serialise a health document that never changes, once per request. This service serialises its health once per
+second and the versioning policy once. The usual stack is Flask with Flask-Limiter, flask-cors and ProxyFix. It uses the
+moving window, because only that one is as exact as the limits of this service. In memory it forgets no client and slows
+down as more come. The fixed window beside it is the default of Flask-Limiter and of slowapi. It admits up to twice the
+quota when one window ends and the next begins.
 
-All but FastAPI run under one gunicorn worker of 32 threads with keep-alive, bound to one core; wrk keeps 16 connections
-busy from another core, where nginx runs, too, and each request comes from the next of 100,000 client addresses. "CPU"
-is the processor time per request of the server alone, without nginx, which other people's work on the machine disturbs
-less than it does requests per second. In brackets stand the lowest and the highest of the rounds.
+All but FastAPI run under one gunicorn worker of 32 threads with keep-alive, bound to one core. wrk keeps 16 connections
+busy from another core, where nginx runs, too. Each request comes from the next of 100,000 client addresses. "CPU" is
+the processor time per request of the server alone, without nginx. Other work on the machine disturbs it less than it
+disturbs requests per second. The lowest and the highest of the rounds are in brackets.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LEGACY = "nginx, PHP-FPM with a lock file per client"
 
 @dataclass(frozen=True)
 class Contestant:
-    """Where requests go, and the process whose time they take."""
+    """The address of the requests, and the process whose processor time is measured."""
 
     port: int
     path: str
@@ -52,7 +52,7 @@ class Contestant:
 
 
 class Turn(NamedTuple):
-    """What one turn showed."""
+    """The figures of one turn."""
 
     per_second: float
     cpu_microseconds: float
@@ -85,11 +85,11 @@ def measure(directory: Path) -> Findings:
             for name in contestants
         ],
         goals=[
-            Goal("GET /api/versioning against bare Flask", ratio(OURS_VERSIONING, BARE), 1, "x", True, True),
-            Goal("GET /api/v1/health against bare Flask", ratio(OURS_HEALTH, BARE), 1, "x", True, True),
-            Goal("CPU of GET /api/versioning against bare Flask's", cost_ratio(OURS_VERSIONING), 1, "x", headline=True),
-            Goal("CPU of GET /api/v1/health against bare Flask's", cost_ratio(OURS_HEALTH), 1, "x", headline=True),
-            Goal("GET /api/versioning against the usual stack", ratio(OURS_VERSIONING, USUAL), 3, "x", True, True),
+            Goal("GET /api/versioning against bare Flask", ratio(OURS_VERSIONING, BARE), 1, "x", True),
+            Goal("GET /api/v1/health against bare Flask", ratio(OURS_HEALTH, BARE), 1, "x", True),
+            Goal("CPU of GET /api/versioning against bare Flask's", cost_ratio(OURS_VERSIONING), 1, "x"),
+            Goal("CPU of GET /api/v1/health against bare Flask's", cost_ratio(OURS_HEALTH), 1, "x"),
+            Goal("GET /api/versioning against the usual stack", ratio(OURS_VERSIONING, USUAL), 3, "x", True),
             Goal("GET /api/v1/health against the usual stack", ratio(OURS_HEALTH, USUAL), 3, "x", True),
         ],
         charts=[

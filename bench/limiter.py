@@ -1,11 +1,11 @@
 """The limiter alone, against the moving window of the `limits` library: both in memory, in a process bound to one core.
 
-A decision says whether the client passes, how much of its quota remains and when it is renewed, for every response
-states that: one call of `hit` here, `hit` and `get_window_stats` in `limits`, where `hit` alone says only the first.
-Each is for the next of so many clients, each of which came before, except with 1,000,000 clients: there every call is a
-client's first, and this service's limiter, which remembers 87,000, lets an older one go for it. That is also where its
-slowest decision is looked for, and what its memory is divided by. Times are processor times; those of 1,000,000 clients
-and the bytes, which include the key of a client, are of a single run.
+Every response states three things, so a decision says all three: does the client pass, how much of its quota remains,
+and when is it renewed. Here that is one call of `hit`. In `limits` it is `hit` and `get_window_stats`; its `hit` alone
+says only the first. The clients take turns, and each has made a request before. With 1,000,000 clients every call is a
+client's first: the limiter of this service remembers 87,000 clients and forgets an older one for each new one. This is
+where its slowest decision is measured. Its bytes per client are those of a full limiter divided by 87,000. Times are
+processor times. Those of 1,000,000 clients and the bytes, which include the key of a client, come from a single run.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from bench.rounds import SECONDS, interleaved
 DECISIONS = 20_000 * SECONDS
 MANY = 1_000_000
 FEWER = 20_000
-"""Clients that are enough to see what one takes in `limits`, where each takes so long."""
+"""Enough clients to measure the bytes of one in `limits`, which is too slow for more."""
 NEWCOMERS = f"{MANY:,} clients"
 LIMITS_POLICY = parse(f"{API_POLICY.quota}/{API_POLICY.window_seconds}seconds")
 CASES = (("1 client", 1, 1), ("10,000 clients", 10_000, 1), ("8 threads", 10_000, 8))
-"""How many clients decide in how many threads."""
+"""Each case: its name, the number of clients and the number of threads."""
 
 OURS, LIMITS, HIT_ALONE = "this service", "limits, moving window", "the same, `hit` alone"
 
@@ -50,7 +50,7 @@ Hit = Callable[[Any], object]
 def measure(_directory: Path) -> Findings:
     """Run the section."""
     os.sched_setaffinity(0, {SERVER_CORE})
-    # Before `limits` starts threads of its own, which take memory, too.
+    # First, because `limits` starts threads of its own, which take memory, too.
     flooded, flooded_longer = _bytes_after(OURS, 2 * MAX_CLIENTS, 3 * MAX_CLIENTS)
     (unbounded,) = _bytes_after(LIMITS, FEWER)
     nanoseconds: dict[str, dict[str, float]] = {name: {} for name in MAKERS}
@@ -58,7 +58,7 @@ def measure(_directory: Path) -> Findings:
     for label, clients, threads in CASES:
         numbers = [number % clients for number in range(DECISIONS)]
         turns = {name: partial(_time_decisions, make(), _keys(name, numbers), threads) for name, make in MAKERS.items()}
-        results = interleaved(turns, rounds=9)  # more, for a turn is over so soon
+        results = interleaved(turns, rounds=9)  # more than elsewhere, because a turn is short
         for name, times in results.items():
             nanoseconds[name][label] = median(times)
         ratios[label] = median(other / ours for ours, other in zip(results[OURS], results[LIMITS], strict=True))
@@ -83,9 +83,8 @@ def measure(_directory: Path) -> Findings:
                 8,
                 "x",
                 True,
-                True,
             ),
-            Goal("memory of a client with one hit", bytes_per_client[OURS], 200, "bytes", headline=True),
+            Goal("memory of a client with one hit", bytes_per_client[OURS], 200, "bytes"),
             Goal("memory after three times as many new clients against twice", flooded_longer / flooded, 1.1, "x"),
             Goal("the slowest decision at the cap", _slowest_decision_ms(), 20, "ms"),
         ],
@@ -117,12 +116,12 @@ def _hit_alone() -> Hit:
 
 
 def _keys(name: str, clients: Iterable[int]) -> list[Any]:
-    """What each limiter knows a client by."""
+    """The keys of the clients, in the form that each limiter takes."""
     return [client.to_bytes(4, "big") if name == OURS else f"10.0.{client}" for client in clients]
 
 
 def _time_decisions(hit: Hit, keys: list[Any], threads: int) -> float:
-    """Nanoseconds per decision, of the deciding threads: those of `limits` that clean up would take from any turn."""
+    """Nanoseconds per decision; counts the deciding threads alone, because `limits` has others that clean up."""
     each = len(keys) // threads
     taken: list[int] = []
 
@@ -141,7 +140,7 @@ def _time_decisions(hit: Hit, keys: list[Any], threads: int) -> float:
 
 
 def _bytes_after(name: str, *numbers: int) -> list[int]:
-    """What the limiter and its keys take after so many new clients have each made a request."""
+    """Bytes of the limiter and its keys, each time that so many new clients have made a request."""
     tracemalloc.start()
     try:
         hit = MAKERS[name]()
@@ -156,7 +155,7 @@ def _bytes_after(name: str, *numbers: int) -> list[int]:
 
 
 def _slowest_decision_ms() -> float:
-    """The median of the rounds' slowest."""
+    """Milliseconds: the slowest decision of each round, and of these the median."""
     slowest = []
     for _ in range(3):
         hit, worst = _ours(), 0

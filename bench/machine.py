@@ -1,4 +1,4 @@
-"""The machine that measures: its name, its cores and what a process consumes of them."""
+"""The machine that measures: its name, its cores, and the processor time and memory of a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 _CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE = _CORES[0]
 LOAD_CORE = _CORES[-1]
-"""Load generator, mail server and nginx run here, so that what is measured has a core of its own."""
+"""Load generator, mail server and nginx run here, so that the measured server has a core of its own."""
 
 _LOAD_BEFORE = os.getloadavg()[0]
 
@@ -22,18 +22,18 @@ _PACKAGES = ("flask", "werkzeug", "gunicorn", "flask-cors", "flask-limiter", "li
 
 
 def pinned(core: int) -> list[str]:
-    """What to put before a command so that it stays on one core."""
+    """The beginning of a command line that keeps the command on one core."""
     return ["taskset", "--cpu-list", str(core)]
 
 
 def cpu_seconds(pid: int) -> float:
     """The processor time of a process and its living children, to the nanosecond, which /proc/PID/stat is not."""
-    # How clock_getcpuclockid(3) makes the clock of another process.
+    # clock_getcpuclockid(3) makes the clock of another process like this.
     return sum(time.clock_gettime(~process << 3 | 2) for process in (pid, *children(pid)))
 
 
 def children(pid: int) -> Iterator[int]:
-    """The processes that this one has started, and those that they have."""
+    """The processes that this one has started, and those that they have started."""
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         yield int(child)
         yield from children(int(child))
@@ -46,7 +46,7 @@ def memory_mb(pid: int) -> float:
 
 
 def description() -> list[str]:
-    """The machine and the versions of all parts, for the document."""
+    """The lines of the document about the machine and the versions of all parts."""
     model = re.search(r"^model name\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     php = next(Path("/usr/sbin").glob("php-fpm*"), None)
     programs = [["nginx", "-v"], ["wrk", "-v"], *([[str(php), "-v"]] if php else [])]

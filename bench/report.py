@@ -1,4 +1,4 @@
-"""docs/performance.md, its plot, and the lines of it that the README quotes."""
+"""docs/performance.md and its plot."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from bench.servers import ROOT
 
 DOCUMENT = ROOT / "docs" / "performance.md"
 PLOT = ROOT / "docs" / "performance.svg"
-README = ROOT / "README.md"
 
 GOALS_COLUMNS = ["", "measured", "goal", "met"]
 
 _INTRODUCTION = """\
 `make bench` measures this and rewrites the page; `.venv-bench/bin/python -m bench SECTION` repeats one section.
-Whatever is compared takes turns in one run, round by round, of a second each where requests are sent; a figure is the
-median of its rounds, and a ratio of requests or decisions is the median of the rounds' ratios. On a machine that others
-use too, ratios say more than absolute figures do, and those of single rounds differ by a tenth.
+All that is compared takes turns in one run, round by round. A turn that sends requests lasts a second. A figure is the
+median of its rounds, and a ratio of requests or decisions is the median of the ratios of the rounds. Others may use the
+machine, too: ratios say more than absolute figures, and the ratios of single rounds differ by a tenth.
 """
 
 _WIDTH, _LABEL_WIDTH, _VALUE_WIDTH = 880, 360, 130
@@ -40,7 +39,7 @@ def table(columns: list[str], rows: list[list[str]]) -> str:
 
 
 def write(titles: dict[str, str], explanations: dict[str, str], findings: dict[str, Findings]) -> None:
-    """Write the page and its plot, and quote the head lines in the README."""
+    """Write the page and its plot."""
     goals = [goal for found in findings.values() for goal in found.goals]
     parts = [
         "# Performance\n",
@@ -55,11 +54,10 @@ def write(titles: dict[str, str], explanations: dict[str, str], findings: dict[s
     DOCUMENT.parent.mkdir(exist_ok=True)
     DOCUMENT.write_text("\n".join(parts))
     PLOT.write_text(plot([chart for found in findings.values() for chart in found.charts]))
-    _quote(table(GOALS_COLUMNS, [goal.row() for goal in goals if goal.headline]))
 
 
 def plot(charts: list[Chart]) -> str:
-    """The charts one below the other as SVG, for light and dark pages."""
+    """The charts one below the other as an SVG that suits light and dark pages."""
     elements, top = [], 0
     for chart in charts:
         elements.append(f'<text class="title" x="0" y="{top + _TITLE - 16}">{escape(chart.title)}</text>')
@@ -85,12 +83,3 @@ def _bar(bar: Bar, unit: str, top: int, longest: float) -> list[str]:
         f'<rect class="{kind}" x="{left}" y="{top}" width="{width}" height="{_BAR}" rx="2"/>',
         f'<text x="{left + width + 6}" y="{middle}">{figure(bar.value)} {escape(unit)}</text>',
     ]
-
-
-def _quote(head_lines: str) -> None:
-    """Put the table in the place of the one that the README's section has."""
-    readme = README.read_text()
-    before, heading, rest = readme.partition("\n## Performance\n")
-    section, next_heading, after = rest.partition("\n## ")
-    text = [line for line in section.splitlines() if not line.startswith("|")]
-    README.write_text("".join([before, heading, "\n".join(text).rstrip(), "\n\n", head_lines, next_heading, after]))

@@ -1,4 +1,4 @@
-"""Fair turns: the contestants take theirs one after the other, round by round, so that a noisy moment hits all."""
+"""Fair turns: the contestants take turns, round by round, so that a noisy moment hits all of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 SECONDS = int(os.environ.get("BENCH_SECONDS", "1"))
-"""How long one turn lasts."""
+"""Length of one turn."""
 ROUNDS = 5
 
 K = TypeVar("K")
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def interleaved(turns: Mapping[K, Callable[[], T]], rounds: int = ROUNDS) -> dict[K, list[T]]:
-    """What each turn returned in each round; a round before them is for warming up and does not count."""
+    """The results of each turn in each round, after a first round that warms up and does not count."""
     for turn in turns.values():
         turn()
     results: dict[K, list[T]] = {name: [] for name in turns}

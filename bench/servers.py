@@ -1,4 +1,4 @@
-"""The servers that are measured, each in processes of its own."""
+"""The measured servers, each in processes of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ THREADS = 32
 
 @dataclass(frozen=True)
 class Server:
-    """A server that answers, under a port unless it listens on a unix socket."""
+    """A server that takes requests. Its port is 0 when it listens on a unix socket."""
 
     pid: int
     port: int
@@ -88,7 +88,7 @@ def uvicorn(app: str, directory: Path) -> Iterator[Server]:
 
 @contextmanager
 def php_fpm(socket_file: Path, directory: Path) -> Iterator[Server]:
-    """PHP's process manager with as many processes as suits one core."""
+    """PHP's process manager, with eight processes on one core."""
     configuration = directory / "php-fpm.conf"
     directory.mkdir(parents=True, exist_ok=True)
     configuration.write_text(f"""
@@ -144,9 +144,9 @@ def redis(directory: Path) -> Iterator[str]:
 
 
 def proxy(*socket_files: Path, choice: str = "hash $http_x_forwarded_for;") -> str:
-    """The block of an nginx that gives each client to one of the services behind these sockets.
+    """The block of an nginx that spreads the clients over the services behind these sockets.
 
-    ``choice`` says which; when it is empty they take turns.
+    ``choice`` is the directive that chooses; when it is empty the services take turns.
     """
     servers = "\n".join(f"server unix:{path};" for path in socket_files)
     return f"""
@@ -193,7 +193,7 @@ def process(
             time.sleep(0.01)
         yield running.pid
     finally:
-        # At once, with all that it has started: a worker would wait for the mail server that hangs.
+        # At once and with its children, because a worker would wait for the mail server that hangs.
         os.killpg(running.pid, signal.SIGKILL)
         running.wait()
 

@@ -1,4 +1,4 @@
-"""A mail server that takes everything as fast as it can, or as slowly as it is told; run in a process of its own."""
+"""A mail server in a process of its own. It takes every message, as fast as it can or as slowly as it is told."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ HOST = "127.0.0.1"
 
 
 class Behaviour(TypedDict, total=False):
-    """How a sink differs from one that takes everything in clear as fast as it can."""
+    """The differences from a sink that takes everything in clear and as fast as it can."""
 
     milliseconds: int
-    """How long after a command its answer comes."""
+    """Milliseconds between a command and its answer."""
     silent: bool
     """It never says a word."""
     secure: bool
@@ -32,7 +32,7 @@ class Behaviour(TypedDict, total=False):
 
 @contextmanager
 def sink(directory: Path, **behaviour: Unpack[Behaviour]) -> Iterator[dict[str, str]]:
-    """Run a sink; gives the settings under which the service reaches it."""
+    """Run a sink; yields the settings with which the service reaches it."""
     secure = behaviour.get("secure", False)
     directory.mkdir(parents=True, exist_ok=True)
     certificate, authority, port_file = (directory / name for name in ("server.pem", "authority.pem", "port"))
@@ -62,7 +62,7 @@ def sink(directory: Path, **behaviour: Unpack[Behaviour]) -> Iterator[dict[str, 
 
 
 class _Dialogue:
-    """One client's."""
+    """The dialogue with one client."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, arguments: argparse.Namespace
@@ -76,7 +76,7 @@ class _Dialogue:
             self._tls.load_cert_chain(arguments.certificate)
 
     async def hold(self) -> None:
-        """Obey until the client leaves."""
+        """Answer commands until the client leaves."""
         self._say(b"220 sink.example.com ESMTP")
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while (verb := (await self._reader.readuntil(b"\r\n"))[:4].upper()) != b"QUIT":
@@ -101,7 +101,8 @@ class _Dialogue:
                 self._say(b"250 OK")
 
     def _say(self, reply: bytes) -> None:
-        # Not by sleeping: commands that come together are answered together, as over a long line.
+        # A sleep would delay each answer after the one before it. Over a long line, commands that arrive together are
+        # answered together.
         if self._delay:
             asyncio.get_running_loop().call_later(self._delay, self._writer.write, reply + b"\r\n")
         else:

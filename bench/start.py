@@ -1,8 +1,7 @@
 """From the start of gunicorn to the first answer, and the memory of its worker.
 
-Both under gunicorn on one core, in turns. "Import" is the time that Python needs to import the application, from the
-start of the process, without gunicorn. What the first form and the next one took stands beside, and the memory is that
-after both.
+Both run under gunicorn on one core, in turns. "Import" is the time from the start of Python until it has imported the
+application, without gunicorn. The first form and the next one are timed, too. The memory is measured after both.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ MODULES = {OURS: "wsgi", BARE: "bench.rivals.bare_flask"}
 
 
 class Turn(NamedTuple):
-    """What one start showed."""
+    """The figures of one start."""
 
     first_answer_ms: float
     import_ms: float
@@ -58,9 +57,8 @@ def measure(directory: Path) -> Findings:
                 ours.first_answer_ms / bare.first_answer_ms,
                 1.5,
                 "x",
-                headline=True,
             ),
-            Goal("memory on top of bare Flask's", ours.memory_mb - bare.memory_mb, 3, "MB", headline=True),
+            Goal("memory on top of bare Flask's", ours.memory_mb - bare.memory_mb, 3, "MB"),
         ],
         charts=[
             Chart(
@@ -88,7 +86,7 @@ def _start(name: str, directory: Path) -> Turn:
 
 
 def _post_form(server: Server, client: str) -> float:
-    """Send the form of a client; returns how many milliseconds that took."""
+    """Send the form of a client; returns the milliseconds until its answer."""
     begun = time.perf_counter()
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
     headers = {"Content-Type": "application/json", "X-Forwarded-For": client}

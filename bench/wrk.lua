@@ -1,5 +1,5 @@
--- A load in which no two requests in a row come from the same client: X-Forwarded-For takes one of 100,000 addresses
--- after the other. Arguments: method, path, number of the first client, pause before each request in milliseconds.
+-- No two requests in a row come from the same client: X-Forwarded-For goes through 100,000 addresses.
+-- Arguments: method, path, number of the first client, pause before each request in milliseconds.
 
 local CLIENTS = 100000
 local head, tail, client

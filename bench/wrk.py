@@ -1,4 +1,4 @@
-"""wrk, the load generator: every request comes from a client of its own."""
+"""The load generator wrk. Each request comes from another client address."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _next_client = 0
 
 @dataclass(frozen=True)
 class Load:
-    """What wrk saw: requests, how long they took in milliseconds, and how many were not answered 2xx or 3xx."""
+    """The result of wrk: the requests, their times in milliseconds, and the number not answered 2xx or 3xx."""
 
     requests: int
     seconds: float
@@ -42,7 +42,7 @@ def command(
     connections: int = CONNECTIONS,
     pause_ms: int = 0,
 ) -> list[str]:
-    """The command line; ``pause_ms`` is what a connection waits before each request."""
+    """The command line; each connection waits ``pause_ms`` before a request."""
     options = [
         "-t1",
         f"-c{connections}",
@@ -63,7 +63,7 @@ def load(
     connections: int = CONNECTIONS,
     method: str = "GET",
 ) -> Load:
-    """Make requests for a while; raises RuntimeError when one fails."""
+    """Send requests for a while; raises RuntimeError when one fails."""
     global _next_client  # noqa: PLW0603 - no address comes again before all others have
     arguments = command(port, path, method=method, connections=connections, pause_ms=pause_ms)
     prefix = [] if core is None else pinned(core)
@@ -71,5 +71,5 @@ def load(
     seen = Load(**json.loads(output.splitlines()[-1]))
     if seen.failed or not seen.requests:
         raise RuntimeError(f"{path}: {output}")
-    _next_client = (_next_client + seen.requests + connections) % CLIENTS  # those under way at the end do not count
+    _next_client = (_next_client + seen.requests + connections) % CLIENTS  # plus those that were under way at the end
     return seen

@@ -1,4 +1,4 @@
-"""What the service is measured against, each the way it is usually written; all answer the same document."""
+"""The rivals of the service, each written in its usual way; all answer the same document."""
 
 DOCUMENT = {
     "ok": True,
@@ -9,4 +9,4 @@ DOCUMENT = {
         "checks": {"api": "ok", "mail": "ok"},
     },
 }
-"""The health document, which costs a rival less than the versioning policy would, for it is the smaller one."""
+"""The health document. It is smaller than the versioning policy and so costs a rival less."""

@@ -1,4 +1,4 @@
-"""The service with the mailer that most have: smtplib opens a connection for each message."""
+"""The service with the most usual mailer: smtplib opens a connection per message."""
 
 from __future__ import annotations
 

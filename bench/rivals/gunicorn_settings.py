@@ -1,4 +1,4 @@
-"""The settings of this service for all that runs under gunicorn beside it."""
+"""The settings of the rivals under gunicorn: those that this service has."""
 
 worker_class = "gthread"
 workers = 1

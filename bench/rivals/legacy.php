@@ -1,5 +1,5 @@
 <?php
-// The way of the old website: a lock file per client that holds the times of its requests.
+// The old website limited like this: one locked file per client, with the times of its requests.
 
 $address = $_SERVER['HTTP_X_FORWARDED_FOR'] ?? $_SERVER['REMOTE_ADDR'];
 $file = fopen(getenv('TMPDIR') . '/client-' . md5($address), 'c+');

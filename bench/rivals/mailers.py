@@ -1,4 +1,4 @@
-"""The service with another way of sending."""
+"""The service with another sender."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.settings import Settings
 
 
 def create_app_with(sender: type[SmtpSender]) -> Application:
-    """The service, all of it the same but the sender."""
+    """The application; only its sender differs from the service."""
     settings = Settings.from_env(os.environ)
     mailer = SmtpMailer(sender(settings), Spool(settings.mail_dir), create_bulkhead(settings), settings.smtp_timeout)
     return create_app(settings, mailer=mailer)

@@ -10,7 +10,7 @@ from bench.rivals import DOCUMENT
 
 
 def app(_environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """The document, whatever was asked."""
+    """Answer every request with the document."""
     body = json.dumps(DOCUMENT).encode()
     start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
     return [body]

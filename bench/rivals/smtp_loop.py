@@ -1,4 +1,4 @@
-"""The least that a delivery can cost: smtplib on one open connection, the same ready message over and over."""
+"""The least cost of a delivery: smtplib sends one ready message over and over on one open connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.rounds import SECONDS
 
 
 def main() -> None:
-    """Send for a while; print how many messages, in how many seconds, for how much processor time."""
+    """Send for a while; print the number of messages, the seconds and the processor time."""
     settings = Settings.from_env(os.environ)
     values, _ = examine({"form_type": "ventas", "email": "maria@example.com", "mensaje": "¿Es posible?\n" * 10})
     content = Composer(settings.mail_from, settings.sales_email).compose(values).content

@@ -1,4 +1,4 @@
-"""The stack that a tutorial leads to: an extension for each need."""
+"""The stack of most tutorials: one extension per need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.rivals import DOCUMENT
 
 
 def create_app(strategy: str) -> flask.Flask:
-    """The application, whose limiter counts by this strategy."""
+    """The application; its limiter counts by this strategy."""
     app = flask.Flask(__name__)
     app.wsgi_app = ProxyFix(app.wsgi_app, x_for=1)  # type: ignore[method-assign]  # as its documentation has it
     CORS(app)
