@@ -1,4 +1,4 @@
-"""The server's settings, all from the environment: gunicorn reads this file by itself."""
+"""The settings of gunicorn, all from the environment. gunicorn reads this file by itself."""
 
 import gc
 import os
@@ -10,7 +10,7 @@ from app.ratelimit.storage import create_storage
 from app.settings import Settings
 
 settings = Settings.from_env(os.environ)
-create_storage(settings)  # One that cannot be used stops the start here, and not one worker after the other.
+create_storage(settings)  # A storage that cannot be used stops the start here, before any worker.
 
 bind = settings.bind
 workers = settings.workers
@@ -21,21 +21,21 @@ wsgi_app = "wsgi:app"
 logconfig_dict = logging_config(settings)
 loglevel = settings.log_level
 
-# A hand-over to the mail server that runs when the service is told to stop may finish.
+# A hand-over to the mail server may finish after the service is told to stop.
 graceful_timeout = int(settings.smtp_timeout) + 10
 keepalive = 75
 
-# What a proxy says is believed by TRUSTED_PROXIES in the app and by nobody else: gunicorn itself would trust 127.0.0.1
-# and every peer on a unix socket.
+# Only the app believes a proxy, as TRUSTED_PROXIES says. gunicorn itself would trust 127.0.0.1 and every peer on a unix
+# socket.
 forwarded_allow_ips = ""
 secure_scheme_headers = {}
 forwarder_headers = ""
 
-# gunicorn does not count the fields that it drops for an underscore in their name: one request may hold 200,000 of
-# them, and looking through them takes it seven seconds. nginx never passes such a field on.
+# gunicorn would drop fields with an underscore in their name and not count them. One request may hold 200,000 of them,
+# which takes seven seconds to read. So such a request is refused. nginx never passes such a field on.
 header_map = "refuse"
 
-# The control socket would be one more thing to protect, and one per service on the same machine at that.
+# Each service on a machine would have a control socket, and each would have to be protected.
 control_socket_disable = True
 
 

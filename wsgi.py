@@ -1,4 +1,4 @@
-"""The WSGI application, for gunicorn and for the flask command."""
+"""The WSGI application that gunicorn and the flask command load."""
 
 from app import create_app
 

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Releases of the service beside each other, as root. Each has a folder of its own with its own libraries, which nothing
-# changes any more once it is whole; `current` is a link to the one in use. An instance keeps the release that it was
-# started with.
+# Manages the releases of the service, as root. Each release has a folder of its own with its own libraries, and does not
+# change once it is whole. The link `current` points to the one in use. An instance keeps the release that it was started
+# with.
 #
 #   release.sh install [COMMIT]  make a release of that commit, or of the one checked out in source, and use it
 #   release.sh use [RELEASE]     restart one instance after the other with that release, or with the one in use
@@ -40,7 +40,7 @@ switch() {
     mv -T current.new current
 }
 
-# The health would not do: it answers 410 once v1 has reached its sunset.
+# It asks /api and not the health, which answers 410 once v1 has reached its sunset.
 restart() {
     local instance=${1#*@}
     systemctl restart "$1" && curl --fail --silent --output /dev/null \

@@ -17,7 +17,7 @@ const canvas = form.querySelector("#captcha-image");
 
 const TIMEOUT_MS = 30_000;
 const CAPTCHA_LENGTH = 5;
-/** Neither 0 and O, 1, I and L, 2 and Z, 5 and S, 6 and G, 8 and B, nor U and V, which a distorted image confuses. */
+/** Without 0 and O, 1, I and L, 2 and Z, 5 and S, 6 and G, 8 and B, U and V: a distorted image confuses them. */
 const CAPTCHA_ALPHABET = "ACDEFHJKMNPRTWXY3479";
 
 const AFTER_COUNTDOWN = "Lo que ha escrito sigue aquí: podrá enviarlo cuando se active el botón.";
@@ -29,8 +29,8 @@ const SITE_FAULT = {
 };
 
 /**
- * What to do about each `error.code`: the field it concerns, and advice for the visitor in place of the service's hint.
- * `technical` shows the hint all the same, for whoever looks after the website.
+ * Each `error.code` with the field that it concerns, and advice for the visitor in place of the service's hint.
+ * `technical` shows the hint all the same, to help the people who look after the website.
  */
 const ERRORS = {
   bad_captcha: { field: "captcha_input", advice: "Hemos cambiado la imagen: escriba el código nuevo." },
@@ -63,7 +63,7 @@ const UNREADABLE = {
   hint: "Inténtelo de nuevo dentro de unos minutos. Lo que ha escrito sigue aquí.",
 };
 
-/** When the form was rendered, in epoch milliseconds: the service refuses one that is too young or too old. */
+/** The time at which the form was rendered, in epoch milliseconds: the service refuses one too young or too old. */
 let ts = Date.now();
 let code = "";
 let timer;
@@ -85,7 +85,7 @@ addEventListener("pageshow", showKind); // a browser that goes back may restore 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCaptcha);
 offerToRead();
 
-/** Check what can be checked here, since every request spends the visitor's quota, then send. */
+/** Check the fields here, because every request spends the visitor's quota; then send. */
 async function submit(event) {
   event.preventDefault();
   if (button.disabled) return;
@@ -106,7 +106,7 @@ async function submit(event) {
   startCountdown(error?.code === "too_fast" ? quota(headers).reset : secondsToWait(headers));
 }
 
-/** @returns {Promise<{headers: Headers, message?: string, error?: object}>} the confirmation, or what went wrong */
+/** @returns {Promise<{headers: Headers, message?: string, error?: object}>} the confirmation or the error */
 async function send() {
   // In the encoding that a form has by itself, for which browsers do not ask the service with a preflight first.
   const body = new URLSearchParams(new FormData(form));
@@ -136,7 +136,7 @@ function findFaults() {
   return faults;
 }
 
-/** What the service refused: beside the fields it concerns, else above the button. */
+/** Show an error beside the fields that it concerns, else above the button. */
 function showError(error) {
   const { hint = "" } = error;
   const { field, advice = hint, technical } = ERRORS[error.code] ?? {};
@@ -153,7 +153,7 @@ function showError(error) {
 /**
  * Put each text beside its field and the focus into the first of them.
  * @param {Record<string, string | string[]>} faults
- * @returns {boolean} whether the form has any of these fields
+ * @returns {boolean} true when the form has any of these fields
  */
 function showFaults(faults) {
   for (const [name, texts] of Object.entries(faults)) setFault(name, [texts].flat().join(" "));
@@ -210,7 +210,7 @@ function serviceTime(headers) {
   return (Number(headers.get("X-RateLimit-Reset")) - quota(headers).reset) * 1000;
 }
 
-/** Keep the button disabled for so long. Screen readers are told of the start and of the end, not of each second. */
+/** Keep the button disabled for these seconds. Screen readers hear the start and the end, not each second. */
 function startCountdown(seconds) {
   const end = Date.now() + seconds * 1000;
   status.textContent = seconds && !form.hidden ? `Podrá enviar el formulario dentro de ${seconds} segundos.` : "";
@@ -264,7 +264,7 @@ function drawCaptcha() {
   }
 }
 
-/** Where the browser has a voice, let it read the code to those who cannot see it. */
+/** Let the browser read the code to those who cannot see it, if it has a voice. */
 function offerToRead() {
   const listen = form.querySelector("#captcha-listen");
   const voices = window.speechSynthesis;
