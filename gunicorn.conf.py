@@ -45,7 +45,7 @@ def on_starting(_server: object) -> None:
 
 
 def post_worker_init(worker: object) -> None:
-    """Let the storage and the first mail check be ready before the first request comes, unless a server hangs."""
+    """Start the storage of the limits and the mail checks, and wait a second at most for each."""
     worker.wsgi.background.start(wait=1)
     # A request needs the interpreter's lock three times, and while another computes it waits this long for each.
     sys.setswitchinterval(0.001)
@@ -54,7 +54,7 @@ def post_worker_init(worker: object) -> None:
 
 
 def worker_exit(_server: object, worker: object) -> None:
-    """Take leave of the other servers."""
+    """Close the connections to the other servers."""
     app = getattr(worker, "wsgi", None)  # None when the app could not be made
     if app is not None:
         app.background.stop()

@@ -234,7 +234,7 @@ def _station(station: Station, top: int, bottom: int) -> Iterator[str]:
 
 def _code(code: ErrorCode, baseline: int) -> Iterator[str]:
     yield _text("code status", ENVELOPE + 16, baseline, str(code.status))
-    yield _text("code", ENVELOPE + 48, baseline, code.name.lower())
+    yield _text("code", ENVELOPE + 48, baseline, code)
 
 
 def _box(kind: str, left: int, top: int, width: int, height: int) -> str:
