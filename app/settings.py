@@ -1,4 +1,4 @@
-"""The service's settings: all of the environment, read once, every fault reported at once."""
+"""The settings: the environment is read once, and all faults are reported at once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Literal, TypeVar, get_args
 from urllib.parse import urlsplit
 
 NOTICE_PERIOD_DAYS = 180
-"""How long a deprecation is announced before the sunset (specification, Versioning, rule 4)."""
+"""Days between the announcement of a deprecation and the sunset (specification, Versioning, rule 4)."""
 
 MAX_TIMEOUT = 300
-"""The longest SMTP_TIMEOUT, in seconds: a visitor does not wait for longer."""
+"""The longest SMTP_TIMEOUT in seconds; no visitor waits longer."""
 
 SmtpSecurity = Literal["starttls", "tls", "none"]
 LogFormat = Literal["text", "json"]
@@ -50,7 +50,7 @@ class SettingsError(SystemExit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What an operator may set; README.md describes each variable."""
+    """The settings of the service; README.md describes each variable."""
 
     smtp_host: str | None
     smtp_port: int
@@ -58,7 +58,7 @@ class Settings:
     smtp_username: str | None = field(repr=False)
     smtp_password: str | None = field(repr=False)
     smtp_timeout: float
-    """Seconds for a whole hand-over to the mail server."""
+    """Seconds for a complete hand-over to the mail server."""
     sales_email: tuple[str, ...]
     mail_from: str
     mail_dir: Path
@@ -127,7 +127,7 @@ class Settings:
         return settings
 
     def _contradictions(self, env: _Environment) -> list[str]:
-        """Faults that only two variables together show."""
+        """The faults that only two variables together have."""
         faults = []
         if env.is_set("SMTP_HOST"):
             faults += [
@@ -154,7 +154,7 @@ class Settings:
 
 
 class _Environment:
-    """Reads variables one by one and collects what is wrong with them; an empty one counts as not set."""
+    """Reads variables one by one and collects their faults; an empty variable counts as not set."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -169,7 +169,7 @@ class _Environment:
         """The converted value; a default given as text is converted and checked too."""
         raw = self._environ.get(name, "")
         if not secret or not self.is_set(name):
-            raw = raw.strip()  # but a password may well end with a space
+            raw = raw.strip()  # a password may end with a space
         try:
             if raw:
                 return convert(raw)
@@ -203,7 +203,7 @@ def _text(raw: str) -> str:
 
 
 def _credential(raw: str) -> str:
-    # SASL would take more (RFC 4616), but smtplib's AUTH does not: better to hear of it at start than with a message.
+    # SASL allows more (RFC 4616), but smtplib does not. The start reports it, not the first message.
     if not raw.isascii():
         raise ValueError
     return _text(raw)
@@ -243,10 +243,10 @@ def _seconds(raw: str) -> float:
 
 
 def _address(raw: str) -> str:
-    """An address as RFC 5321, sections 4.1.2 and 4.5.3.1.1, has it, without quoted local parts.
+    """An address by RFC 5321, sections 4.1.2 and 4.5.3.1.1, without quoted local parts.
 
-    Its domain may be localhost or a name that only the local network knows, for an operator's own relay may deliver
-    there, which email-validator would refuse.
+    The domain may be localhost or a name of the local network, because an operator's own relay may deliver there.
+    email-validator would refuse both.
     """
     local_part, _, domain = raw.rpartition("@")
     if not (
@@ -263,7 +263,7 @@ def _addresses(raw: str) -> tuple[str, ...]:
 
 
 def _private_directory(raw: str) -> Path:
-    """The path of a directory that is, or can be made, this user's own, as far as a look at it can tell."""
+    """The path of a directory that this user has to itself or can make. Checked without making or changing anything."""
     path = Path(raw).absolute()
     try:
         if path.exists():
@@ -306,7 +306,7 @@ def _storage(raw: str) -> str:
     if scheme.endswith("+unix"):
         complete = not url.hostname and len(url.path) > 1
     else:
-        # The library would take a database that is no number for database 0.
+        # redis-py would use database 0 when the path is not a number.
         complete = bool(_host(url.hostname or "") and re.fullmatch(r"(/[0-9]*)?", url.path))
     if not complete or url.fragment:
         raise ValueError
@@ -314,7 +314,7 @@ def _storage(raw: str) -> str:
 
 
 def _reference(raw: str) -> str:
-    # RFC 3986 without the characters that would end the <...> of a Link field.
+    # The characters of RFC 3986; none of them can end the <...> of a Link field.
     if not re.fullmatch(r"(https?:/)?/[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+", raw):
         raise ValueError
     return raw

@@ -1,1 +1,1 @@
-"""What a submission is and what becomes of it."""
+"""Contact forms: the fields of a submission, its checks, and the message that it becomes."""

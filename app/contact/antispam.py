@@ -1,4 +1,4 @@
-"""The checks that keep machines out: honeypot, age of the form, captcha. Each is a pure function."""
+"""The checks against spam: honeypot, age of the form, captcha. Each is a pure function."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ CAPTCHA_LENGTH = 5
 
 
 def is_honeypot_filled(value: object) -> bool:
-    """Whether the field that no person sees holds text; white space is text."""
+    """True when the field that no person sees holds text; white space is text."""
     return isinstance(value, str) and value != ""
 
 
 def check_age(rendered_at: int | None, now: int) -> None:
-    """Refuse a form that was filled in faster than a person can, or too long ago; both times in epoch milliseconds.
+    """Refuse a form that was sent faster than a person can fill it in, or too late; both times in epoch milliseconds.
 
-    Raises ApiError too_fast; ``retry_after`` is the wait until the form (a fresh one, if it expired) is old enough.
+    Raises ApiError too_fast. Its ``retry_after`` is the wait until the form is old enough, or a new form if this one
+    has expired.
     """
     if rendered_at is None:
         return
     age = now - rendered_at
-    # A negative time is no moment at which a form was rendered: it is expired, whatever the clock says.
+    # No form was rendered before 1970, so a negative time counts as expired, whatever the clock says.
     if rendered_at < 0 or age > MAX_AGE_SECONDS * 1000:
         raise ApiError(ErrorCode.TOO_FAST, details={"reason": "expired"}, retry_after=MIN_AGE_SECONDS)
     if age < MIN_AGE_SECONDS * 1000:
@@ -31,7 +32,7 @@ def check_age(rendered_at: int | None, now: int) -> None:
 
 
 def check_captcha(expected: str | None, typed: str | None) -> None:
-    """Refuse a typed code that is not the one shown; no captcha at all passes.
+    """Refuse a typed code that differs from the code that was shown; a form without a captcha passes.
 
     Raises ApiError bad_captcha.
     """
@@ -39,6 +40,6 @@ def check_captcha(expected: str | None, typed: str | None) -> None:
         return
     if expected is None or typed is None or expected.casefold() != typed.casefold():
         raise ApiError(ErrorCode.BAD_CAPTCHA)
-    # Case folding can change a length: ß folds into ss.
+    # The length is checked apart, because case folding can change it: ß folds into ss.
     if len(expected) != CAPTCHA_LENGTH or len(typed) != CAPTCHA_LENGTH:
         raise ApiError(ErrorCode.BAD_CAPTCHA)

@@ -1,4 +1,4 @@
-"""From a submission to the e-mail that the sales team reads."""
+"""The e-mail that the sales team reads, made from a submission."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ LABELS = {
 """The Spanish labels of the fields that are shown, in the order in which they are shown."""
 
 HIDDEN = frozenset({"form_type", "ts", "captcha_expected", "captcha_input", HONEYPOT})
-"""Fields that are named by the title or serve only to tell people from machines."""
+"""Fields that the message does not show: the form kind, which is its title, and those of the checks against spam."""
 
 LINE_LENGTH = 78
-"""Characters that a header line should not exceed (RFC 5322, section 2.1.1)."""
+"""The longest header line in characters (RFC 5322, section 2.1.1)."""
 
 ENCODED_BYTES = 36
-"""Bytes of text in an encoded word, which keeps its line below 77 characters (RFC 2047, section 2)."""
+"""Bytes of text in an encoded word; its line then has at most 76 characters (RFC 2047, section 2)."""
 
 _BREAKS = "\n\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0)]
 _TO_ONE_LINE = dict.fromkeys([*_CONTROLS, *map(ord, _BREAKS)], " ")
-_to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps would make an encoder for each of 8,000 fields
+_to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps would make a new encoder for each field
 _TO_TEXT = dict.fromkeys(_CONTROLS, " ") | dict.fromkeys(map(ord, _BREAKS), "\n") | {ord("\t"): "\t"}
 
 
 class Composer:
-    """Writes the messages; what all of them share is prepared once."""
+    """Writes the messages. The templates are loaded once."""
 
     def __init__(self, sender: str, recipients: Sequence[str]) -> None:
         templates = Environment(
@@ -67,7 +67,7 @@ class Composer:
         self._domain = sender.rpartition("@")[2]
 
     def compose(self, values: dict[str, Any]) -> Message:
-        """The message of a checked submission, under a Message-ID of its own."""
+        """The message of a checked submission, with a new Message-ID."""
         received_at = datetime.now(UTC)
         message_id = f"<{secrets.token_hex(16)}@{self._domain}>"
         kind = KINDS[values["form_type"]]
@@ -90,13 +90,13 @@ class Composer:
 
 
 def one_line(text: str) -> str:
-    """The text without control characters and line breaks, so that it starts no line of its own."""
+    """The text with spaces for control characters and line breaks, so that it cannot start a line of its own."""
     return text.translate(_TO_ONE_LINE)
 
 
 def _reply_to(address: Address) -> list[tuple[str, str]]:
-    """The visitor's address, unless a header cannot carry it: then the body alone shows it."""
-    # An encoded word (RFC 2047) is made of characters that a local part may have.
+    """The Reply-To field; none when a header cannot carry the visitor's address, which the body shows anyway."""
+    # A local part may look like an encoded word (RFC 2047), which a mail reader would decode.
     if address.ascii is None or ("=?" in address.ascii and "?=" in address.ascii):
         return []
     return [("Reply-To", address.ascii)]
@@ -120,11 +120,11 @@ def _shown(value: Any) -> str:
 
 
 def _unstructured(name: str, text: str) -> str:
-    """A header value as encoded words (RFC 2047), which no text can break out of; plain where that reads the same."""
+    """A header value: plain text if it is safe, else encoded words (RFC 2047), which no text can break out of."""
     if text.isascii() and "=?" not in text and len(name) + len(text) < LINE_LENGTH:
         return text
     words = [b""]
-    for character in map(str.encode, text):  # an encoded word divides no character
+    for character in map(str.encode, text):  # a character must not be split between two words
         if len(words[-1]) + len(character) > ENCODED_BYTES:
             words.append(b"")
         words[-1] += character
@@ -132,7 +132,11 @@ def _unstructured(name: str, text: str) -> str:
 
 
 def _multipart(headers: list[tuple[str, str]], *, text: str, html: str) -> bytes:
-    """A multipart/alternative message (RFC 2046), composed by hand: the email package takes ten times as long."""
+    """A multipart/alternative message (RFC 2046), written by hand because of header injection.
+
+    The email package of Python 3.11 decodes an encoded word in a header value. If the word hides a line break, the text
+    behind it becomes a header line of its own, such as Bcc.
+    """
     boundary = f"=_{secrets.token_hex(16)}"
     lines = [f"{name}: {value}".encode("ascii") for name, value in headers]
     lines += [b"MIME-Version: 1.0", f'Content-Type: multipart/alternative; boundary="{boundary}"'.encode(), b""]

@@ -1,4 +1,4 @@
-"""The fields of the contact forms and what each accepts."""
+"""The fields of the contact forms and the values that each accepts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from marshmallow.validate import Length, OneOf, Range
 from app.contact.submission import FORM_TYPES, Address
 
 MAX_ADDRESS_BYTES = 254
-"""Bytes of an address: the 256 of a path without its angle brackets (RFC 5321, section 4.5.3.1.3)."""
+"""The longest address in bytes. A path has 256, its angle brackets included (RFC 5321, section 4.5.3.1.3)."""
 
 _INT64_DIGITS = 19
 
@@ -22,15 +22,15 @@ class _Text(fields.String):
 
 
 class _Email(_Text):
-    """An address that is valid by its syntax; nothing is asked of the DNS."""
+    """An address with a valid syntax; the DNS is not asked."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any) -> Any:
         text = super()._deserialize(value, attr, data, **kwargs).strip()
         try:
-            # The library normalises before it looks at the length, and a long run of marks takes it seconds.
+            # The library normalises the text before it checks the length. Many combining marks would take it seconds.
             if len(text.encode(errors="replace")) > MAX_ADDRESS_BYTES:
                 raise EmailSyntaxError("The address is too long.")
-            # test_environment: addresses under .test are good syntax, and what test tools generate.
+            # test_environment: the syntax of addresses under .test is valid, and test tools generate them.
             address = validate_email(text, check_deliverability=False, test_environment=True)
         except EmailNotValidError as error:
             raise ValidationError("Debe ser una dirección de correo electrónico.") from error
@@ -52,7 +52,7 @@ class _EpochMilliseconds(fields.Integer):
             digits = value.lstrip("0") or "0"
             value = int(digits) if len(digits) <= _INT64_DIGITS else 1 << 64
         elif isinstance(value, float) and value.is_integer():
-            value = int(value)  # to JSON Schema 1.0 is an integer
+            value = int(value)  # 1.0 is an integer in JSON Schema
         result = super()._deserialize(value, attr, data, **kwargs)
         if result is None:
             raise self.make_error("invalid")
@@ -64,9 +64,9 @@ def _at_most(characters: int) -> Length:
 
 
 class ContactSchema(Schema):
-    """The body of the contact endpoint (specification, ContactRequest); fields beyond these are kept as they are.
+    """The body of the contact endpoint (specification, ContactRequest); other fields are kept unchanged.
 
-    The captcha fields carry no length here: whatever is wrong with a captcha is a bad_captcha.
+    The captcha fields have no length here, because a captcha of a wrong length is a bad_captcha.
     """
 
     class Meta:
@@ -87,7 +87,7 @@ class ContactSchema(Schema):
 
     @pre_load
     def drop_empty(self, data: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """Count null and the empty string as absent: forms send what was left empty."""
+        """Treat null and the empty string as absent, because forms send empty fields too."""
         return {name: value for name, value in data.items() if value is not None and value != ""}
 
 
@@ -95,11 +95,11 @@ _SCHEMA = ContactSchema()
 
 
 def examine(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """The fields of a body that are valid, converted and in its order, and the Spanish faults of those that are not."""
+    """The valid fields, converted and in the order of the body, and the Spanish faults of the others by field."""
     faults: dict[str, list[str]] = {}
     try:
         values = cast("dict[str, Any]", _SCHEMA.load(body))
     except ValidationError as error:
         values, faults = cast("dict[str, Any]", error.valid_data), error.messages_dict
-    # marshmallow keeps unknown fields in the order of a set, and a message should read as the form does.
+    # marshmallow returns unknown fields in no fixed order, but the message shows them in the order of the form.
     return {name: values[name] for name in body if name in values}, faults

@@ -1,4 +1,4 @@
-"""A submission's way: the checks in their order, then delivery."""
+"""The handling of a submission: the checks in their order, then the delivery."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ logger = logging.getLogger(__name__)
 
 
 class ContactService:
-    """Takes the parsed body of a contact request as far as the sales team."""
+    """Checks the parsed body of a contact request and delivers it to the sales team."""
 
     def __init__(self, composer: Composer, deliver: Callable[[Message], None]) -> None:
         self._compose = composer.compose
         self._deliver = deliver
 
     def submit(self, body: dict[str, Any]) -> None:
-        """Return once the message is delivered or, as spam, discarded.
+        """Return once the message is delivered, or discarded as spam.
 
-        Raises ApiError with the first check that fails, in the order of the contract, or with the failed delivery.
+        Raises ApiError for the first check that fails, in the order of the contract, or for a failed delivery.
         """
         values, faults = examine(body)
         if is_honeypot_filled(values.get(HONEYPOT)):

@@ -1,4 +1,4 @@
-"""What all parts of the contact forms know of a submission."""
+"""The names that all parts of the contact forms share."""
 
 from __future__ import annotations
 

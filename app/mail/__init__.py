@@ -1,1 +1,1 @@
-"""How a message leaves: the store, the mail server and the command line."""
+"""Mail: the messages on disk, the connections to the mail server, and the operator's commands."""

@@ -1,4 +1,4 @@
-"""A bulkhead: however slow the mail server is, some of the worker's threads are never inside SMTP."""
+"""A bulkhead: some of the worker's threads are never inside SMTP, however slow the mail server is."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 
 class FullError(Exception):
-    """All places are taken, and the waiting room too, or the wait was in vain."""
+    """All places are taken, and so is the waiting room, or no place became free in time."""
 
 
 class Bulkhead:
-    """Lets ``places`` callers in at once; ``waiting_room`` more may wait, each ``patience`` seconds at most.
+    """Lets ``places`` callers in at once. ``waiting_room`` more may wait, each for ``patience`` seconds at most.
 
     The wait must be bounded in both ways: when all may wait, one dead server holds every thread.
     """
@@ -24,7 +24,7 @@ class Bulkhead:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """Hold a place; raises FullError when there is none in time."""
+        """Hold a place; raises FullError when none becomes free in time."""
         if not self._places.acquire(blocking=False):
             self._wait()
         try:

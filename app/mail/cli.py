@@ -1,4 +1,4 @@
-"""The operator's commands: what is undelivered, hand it over, try the mail server."""
+"""The operator's commands: list the undelivered messages, hand them over, test the mail server."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def create_mail_commands(settings: Settings, spool: Spool) -> AppGroup:
 
     @group.command("list")
     def list_messages() -> None:
-        """Show what MAIL_DIR holds: messages that no mail server has taken.
+        """List the messages in MAIL_DIR: those that no mail server is known to have taken.
 
-        One marked "in doubt" was sent as a whole, but the mail server did not say that it has taken it: a resend may be
-        a second copy, recognisable by its Message-ID. A file that is not a message, or not the whole of one, is named
-        and never handed over: it may be a part of a visitor's message, so read it before you delete it.
+        A message "in doubt" was sent completely, but the mail server did not confirm it. If you resend it, the sales
+        team may get a second copy with the same Message-ID. A file that is not a complete message is named and never
+        sent. It may be part of a visitor's message, so read it before you delete it.
         """
         _require(settings.mail_dir)
         messages = spool.stored()
@@ -42,17 +42,17 @@ def create_mail_commands(settings: Settings, spool: Spool) -> AppGroup:
     @group.command("resend")
     @click.argument("message_ids", metavar="[MESSAGE-ID]...", nargs=-1)
     def resend(message_ids: tuple[str, ...]) -> None:
-        """Hand over all messages in MAIL_DIR, or those that are named.
+        """Send all messages in MAIL_DIR, or only the named ones.
 
-        Each keeps its Message-ID. One that the service is sending at this moment is left to it. The exit status is 1 if
-        any message stays undelivered.
+        Each message keeps its Message-ID. A message that the service is sending at this moment is skipped. The exit
+        status is 1 if any message stays undelivered.
         """
         sender = _sender(settings)
         _require(settings.mail_dir)
         messages = spool.stored()
         if messages and not spool.is_writable():
             raise click.ClickException("MAIL_DIR cannot be written: what is delivered could not be removed")
-        named = {f"<{message_id.strip('<>')}>" for message_id in message_ids}  # a shell makes <> hard to type
+        named = {f"<{message_id.strip('<>')}>" for message_id in message_ids}  # a shell wants <> quoted
         unknown = named - {stored.message_id for stored in messages}
         for message_id in sorted(unknown):
             click.echo(f"{message_id} is not in MAIL_DIR", err=True)
@@ -70,7 +70,7 @@ def create_mail_commands(settings: Settings, spool: Spool) -> AppGroup:
 
     @group.command("test")
     def test() -> None:
-        """Send a test message to SALES_EMAIL and show what the mail server answers."""
+        """Send a test message to SALES_EMAIL and show the answer of the mail server."""
         sender = _sender(settings)
         try:
             answer = sender.send(
@@ -97,7 +97,7 @@ def _require(mail_dir: Path) -> None:
 
 
 def _resend(spool: Spool, sender: SmtpSender, stored: Stored, timeout: float) -> tuple[str, bool]:
-    """What became of one message, and whether it stays undelivered."""
+    """Send one message; returns the outcome as text, and True when the message stays undelivered."""
     try:
         with spool.claim(stored) as entry:
             if entry is None:
@@ -113,7 +113,7 @@ def _resend(spool: Spool, sender: SmtpSender, stored: Stored, timeout: float) ->
 
 def _name_foreign(spool: Spool) -> None:
     for place in spool.foreign():
-        # The file's name is anybody's: repr leaves nothing in it that a terminal would obey.
+        # Anybody may have chosen the name. repr escapes the characters that a terminal takes for commands.
         fault = "was never finished" if place.startswith("tmp/") else "is not a message of this service"
         click.echo(f"{place!r} {fault}: left alone", err=True)
 

@@ -1,4 +1,4 @@
-"""The checks of the mail server and of MAIL_DIR: made in the background, shared by all who ask."""
+"""The checks of the mail server and of MAIL_DIR. They run in the background, and all requests share the results."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ CHECK_INTERVAL = 15.0
 """Seconds from the end of one check to the start of the next."""
 
 MAX_AGE = 30.0
-"""Seconds after which a result counts no more: the check hangs, and so would a message."""
+"""Seconds after which a result is too old: the next check hangs, and so would a message."""
 
 OK, FAIL = "ok", "fail"
 STORAGE_STATES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EROFS: "read_only"}
-"""The states of a disk that takes nothing, by the error of the system; any other error is FAIL."""
+"""The state of a disk that takes no message, by the error number; any other error is FAIL."""
 
 logger = logging.getLogger(__name__)
 
 
 class MailCheck(NamedTuple):
-    """The findings of the checks; until both have ended once, mail counts as failing."""
+    """The newest results of the checks; mail counts as failing until each check has ended once."""
 
     ok: bool
     server: str | None
@@ -36,15 +36,16 @@ class MailCheck(NamedTuple):
     storage: str | None
     """``ok``, ``full``, ``read_only`` or ``fail``; None before the first result."""
     checked_at: datetime | None
-    """Of the mail server if there is one, else of the storage; so is the latency."""
+    """The time of the last check: of the mail server if there is one, else of the storage."""
     latency_ms: float | None
+    """The duration of the same check."""
     undelivered: int
 
 
 class MailHealth:
     """Checks the mail server and the storage every CHECK_INTERVAL seconds, each in a thread of its own.
 
-    So nobody who asks waits, and the one is known while the other hangs.
+    So no request waits for a check, and a check that hangs does not delay the other.
     """
 
     def __init__(self, mailer: Mailer, spool: Spool) -> None:
@@ -63,7 +64,7 @@ class MailHealth:
         return self._mailer.transport
 
     def start(self, *, wait: float = 0) -> None:
-        """Begin to check, once per process; wait for the first results, so many seconds at most."""
+        """Start the checks, once per process; wait for the first results for ``wait`` seconds at most."""
         with self._lock:
             if self._started:
                 return
@@ -75,7 +76,7 @@ class MailHealth:
             check.first_result.wait(max(0.0, end - time.monotonic()))
 
     def latest(self) -> MailCheck:
-        """The newest results; begins to check if the server that runs the app has not asked for it."""
+        """The newest results; starts the checks if the server has not done so."""
         if not self._started:
             self.start()
         server = self._server.state() if self._server else None
@@ -86,7 +87,7 @@ class MailHealth:
         return MailCheck(ok, server, storage, checked_at, latency_ms, self._undelivered)
 
     def stop(self) -> None:
-        """End the threads; returns once they have, unless a check is under way."""
+        """End the threads. Waits for each one second at most, because a check may hang."""
         for check in self._checks:
             check.stopped.set()
         for check in self._checks:
@@ -102,14 +103,14 @@ class MailHealth:
 class _Result:
     state: str
     ended: float
-    """By the monotonic clock, which nobody sets: what the age is judged by."""
+    """By the monotonic clock, which nobody can set; the age of the result is measured from here."""
     checked_at: datetime
-    """By the wall clock, to be shown."""
+    """By the wall clock; the health endpoint shows it."""
     latency_ms: float
 
 
 class _Check(threading.Thread):
-    """One check, again and again, and its newest result; ``states`` names the failures by their error number."""
+    """Repeats one check and keeps its newest result; ``states`` maps error numbers to the names of states."""
 
     def __init__(self, subject: str, check: Callable[[], None], states: Mapping[int, str]) -> None:
         super().__init__(name=f"mail-{subject}-health", daemon=True)
@@ -121,14 +122,14 @@ class _Check(threading.Thread):
         self.stopped = threading.Event()
 
     def state(self) -> str | None:
-        """The newest state; None while there is none."""
+        """The newest state; None before the first result."""
         result = self.result
         if result is None:
             return None
         return FAIL if time.monotonic() - result.ended > MAX_AGE else result.state
 
     def run(self) -> None:
-        """Check until it is stopped."""
+        """Check until ``stopped`` is set."""
         while not self.stopped.is_set():
             begun = time.perf_counter()
             state = self._try()
@@ -141,7 +142,7 @@ class _Check(threading.Thread):
         before = self.result.state if self.result else OK
         try:
             self._check()
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong is the result, and the thread must live on
+        except Exception as error:  # noqa: BLE001 - any failure is a result, and the thread must go on
             state = self._states.get(getattr(error, "errno", None) or 0, FAIL)
             if state != before:
                 logger.warning("the mail check fails: %s=%s (%s)", self._subject, state, type(error).__name__)

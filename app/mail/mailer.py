@@ -1,4 +1,4 @@
-"""What becomes of an accepted message: written to disk, handed to the mail server, then taken off the disk."""
+"""The delivery of an accepted message: write it to disk, hand it to the mail server, delete it from the disk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Mailer(Protocol):
 
     @property
     def transport(self) -> str:
-        """A name for the kind of transport, without host or account."""
+        """The kind of transport, without host or account: ``smtp`` or ``maildir``."""
 
     def deliver(self, message: Message) -> None:
         """Return once the mail server or, without one, the disk has taken the message; raises DeliveryError."""
@@ -40,7 +40,7 @@ class Mailer(Protocol):
 
 
 class SmtpMailer:
-    """Delivers to the mail server, and loses nothing when that fails."""
+    """Delivers to the mail server; keeps the message on disk when that fails."""
 
     transport = "smtp"
 
@@ -51,7 +51,10 @@ class SmtpMailer:
         self._timeout = timeout
 
     def deliver(self, message: Message) -> None:
-        """Write the message to disk, hand it over, and take it off the disk; a disk that fails is no reason not to."""
+        """Write the message to disk, hand it over, then delete it. A full disk does not stop the delivery.
+
+        Raises DeliveryError.
+        """
         deadline = Deadline(self._timeout)
         entry = None
         with _tolerating_the_disk(message):
@@ -75,7 +78,7 @@ class SmtpMailer:
         self._sender.check()
 
     def close(self) -> None:
-        """Say goodbye to the mail server."""
+        """Close the kept connections to the mail server."""
         self._sender.close()
 
 
@@ -88,7 +91,7 @@ def _tolerating_the_disk(message: Message) -> Iterator[None]:
 
 
 class MaildirMailer:
-    """Stores every message instead of sending it, for development."""
+    """Stores every message and sends none: for development."""
 
     transport = "maildir"
     check = None
@@ -97,7 +100,7 @@ class MaildirMailer:
         self._spool = spool
 
     def deliver(self, message: Message) -> None:
-        """Write the message into the store."""
+        """Write the message to disk; raises DeliveryError."""
         try:
             entry = self._spool.store(message)
             try:
@@ -110,11 +113,11 @@ class MaildirMailer:
         logger.info("message %s stored", message.message_id)
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: there are no connections."""
 
 
 def hand_over(sender: SmtpSender, message: Message, deadline: Deadline, entry: Entry | None) -> str:
-    """Send a message and keep its entry on disk true to what is known of it; returns the server's answer.
+    """Send a message and note in its entry on disk what is known of it; returns the server's answer.
 
     Raises InDoubtError or another OSError, as SmtpSender.send does.
     """
@@ -134,7 +137,7 @@ def hand_over(sender: SmtpSender, message: Message, deadline: Deadline, entry: E
 
 
 def describe(error: Exception) -> str:
-    """The failure without the server's words, which can quote an address: its class and, if there is one, the code."""
+    """The failure for the log: its class and the server's code. Its text can quote an address."""
     if isinstance(error, smtplib.SMTPResponseException):
         return f"{type(error).__name__} {error.smtp_code}"
     if isinstance(error, smtplib.SMTPRecipientsRefused):
@@ -155,8 +158,8 @@ def create_mailer(settings: Settings, spool: Spool) -> Mailer:
 def create_bulkhead(settings: Settings) -> Bulkhead:
     """The bulkhead before the mail server.
 
-    Half of the threads may be inside SMTP at once and a quarter may wait for a place, so that a quarter never has
-    anything to do with the mail server.
+    Half of the threads may be inside SMTP at once, and a quarter may wait for a place. So the mail server never holds
+    the last quarter.
     """
     return Bulkhead(
         places=max(1, settings.threads // 2),

@@ -1,4 +1,4 @@
-"""The mail server's addresses, looked up within a deadline, and the name of this host, found without the DNS."""
+"""Names in SMTP: the mail server's addresses, looked up in limited time, and the name that this host gives itself."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})+")
 
 
 class Resolver:
-    """Looks one host up, once at a time: all who need the addresses while a look-up is under way wait for that one."""
+    """Looks up the addresses of one host. There is one look-up at a time, and all threads wait for the same one."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host = host
         self._port = port
         self._known: list[Any] | None = None
-        with suppress(OSError, UnicodeError):  # a name, which has to be looked up each time
+        with suppress(OSError, UnicodeError):  # it is a name and must be looked up each time
             self._known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         self._look_up: _LookUp | None = None
         self._lock = threading.Lock()
@@ -27,7 +27,7 @@ class Resolver:
     def addresses(self, seconds: float) -> list[Any]:
         """The host's addresses as getaddrinfo gives them.
 
-        Raises TimeoutError when they are not found in so many seconds, another OSError when there are none.
+        Raises TimeoutError when they are not found in ``seconds``, another OSError when there are none.
         """
         if self._known is not None:
             return self._known
@@ -44,7 +44,7 @@ class Resolver:
 
 
 class _LookUp(threading.Thread):
-    """A look-up in the DNS. It knows no deadline, so it has a thread of its own, which can be left to it."""
+    """A DNS look-up in a thread of its own. It cannot be interrupted, but its callers can stop waiting."""
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(name="smtp-resolver", daemon=True)
@@ -63,21 +63,21 @@ class _LookUp(threading.Thread):
             self._failure = socket.gaierror(socket.EAI_NONAME, "not a host name")
 
     def result(self) -> list[Any]:
-        """The addresses as far as they are known; raises OSError."""
+        """The addresses; raises OSError when there are none yet."""
         failure = self._failure
         if failure is not None:
-            # A copy, because an exception that several threads raise collects the frames of all of them.
+            # A copy: if several threads raised the same exception, it would collect the tracebacks of all.
             raise type(failure)(*failure.args)
         return self._addresses
 
 
 def own_name(address: str) -> str:
-    """The name that EHLO gives of this host, without asking the DNS (RFC 5321, section 4.1.1.1).
+    """The name of this host for EHLO, found without the DNS (RFC 5321, section 4.1.1.1).
 
-    The name of the host where that is a domain, else the address of its end of the connection (section 4.1.3).
+    It is the host's name when that is a domain, else ``address``, this end of the connection (section 4.1.3).
     """
     name = socket.gethostname()
     if _DOMAIN.fullmatch(name):
         return name
-    address = address.partition("%")[0]  # the zone means nothing to the server
+    address = address.partition("%")[0]  # the zone has a meaning on this host only
     return f"[IPv6:{address}]" if ":" in address else f"[{address}]"

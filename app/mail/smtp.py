@@ -1,4 +1,4 @@
-"""Handing messages to the mail server: within one deadline, over kept connections, in few round trips."""
+"""SMTP: one deadline for a whole hand-over, connections that are kept, few round trips."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from app.mail.names import Resolver, own_name
 from app.settings import Settings
 
 IDLE_SECONDS = 30.0
-"""How long a connection is kept for the next message; servers wait for minutes (RFC 5321, section 4.5.3.2.7)."""
+"""Seconds for which a connection is kept for the next message; servers keep it for minutes (RFC 5321, 4.5.3.2.7)."""
 
 CHECK_SECONDS = 10.0
-"""What a check of the mail server may take where SMTP_TIMEOUT is longer."""
+"""The longest check of the mail server in seconds; a shorter SMTP_TIMEOUT limits it further."""
 
 _READY, _OK, _WILL_FORWARD, _GO_AHEAD, _CLOSING = 220, 250, 251, 354, 421
 _REFUSALS = range(400, 600)
 _CHUNK = 16_384
 _REPLY_OCTETS = 65_536
-"""RFC 5321 allows servers 512 in a line (section 4.5.3.1.5), and says nothing of the number of lines."""
+"""The longest reply. RFC 5321 allows 512 octets in a line (section 4.5.3.1.5) and any number of lines."""
 _REPLY_LINES = 100
 _TIMEOUT_TOLERANCE = 0.005
-"""Seconds that a wait for the server may last beyond the deadline."""
+"""Seconds by which a wait for the server may exceed the deadline."""
 
 logger = logging.getLogger(__name__)
 
@@ -38,20 +38,20 @@ Reply = tuple[int, bytes]
 
 
 class InDoubtError(OSError):
-    """The content was on its way and no answer to it came: the server may have taken the message."""
+    """The content was sent and no answer came, so the server may have taken the message."""
 
     def __init__(self) -> None:
         super().__init__("no answer came, and the mail server may have taken the message")
 
 
 class Deadline:
-    """A moment that nothing done for one message goes beyond."""
+    """The moment at which all work for one message ends."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
     def remaining(self) -> float:
-        """The seconds that are left; raises TimeoutError when there are none."""
+        """The seconds until then; raises TimeoutError when there are none."""
         seconds = self._end - time.monotonic()
         if seconds <= 0:
             raise TimeoutError("the time for the hand-over is up")
@@ -61,7 +61,8 @@ class Deadline:
 class SmtpSender:
     """Hands messages over by SMTP (RFC 5321), in clear, with STARTTLS (RFC 3207) or inside TLS.
 
-    A connection is kept for the next message. Whether the server has closed it meanwhile shows without a round trip.
+    A connection is kept for the next message. Before it is used again, the sender notices without a round trip if the
+    server has closed it.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -77,9 +78,9 @@ class SmtpSender:
     def send(self, message: Message, deadline: Deadline, *, before_data_ends: Callable[[], None]) -> str:
         """Return the server's answer once it has taken the message for at least one recipient.
 
-        ``before_data_ends`` is called at the last moment at which the server cannot have taken it, once for each
-        connection that is tried. Raises InDoubtError when it may have taken it, another OSError (of which
-        smtplib.SMTPException is one) when it has not.
+        ``before_data_ends`` is called before the content is sent: until then the server cannot have taken the message.
+        It is called once for each connection that is tried. Raises InDoubtError when the server may have taken the
+        message, another OSError (smtplib.SMTPException is one) when it has not.
         """
         kept = self._take_idle(deadline)
         if kept is not None:
@@ -91,14 +92,11 @@ class SmtpSender:
         return self._transact(self._connect(deadline), message, before_data_ends)
 
     def check(self) -> None:
-        """Talk to the server up to the point where a message could be sent, and keep the connection for one.
-
-        Raises OSError when that point is not reached.
-        """
+        """Connect and log in as for a message, and keep the connection for the next message; raises OSError."""
         self._keep(self._connect(Deadline(min(self._settings.smtp_timeout, CHECK_SECONDS))))
 
     def close(self) -> None:
-        """Say goodbye on all kept connections."""
+        """Close all kept connections."""
         with self._lock:
             kept = [connection for _, connection in self._idle]
             self._idle.clear()
@@ -116,7 +114,7 @@ class SmtpSender:
                 connection.ehlo_or_helo_if_needed()
             if settings.smtp_username and settings.smtp_password:
                 connection.login(settings.smtp_username, settings.smtp_password)
-        except (binascii.Error, UnicodeError) as error:  # smtplib's own, when it cannot read what the server says
+        except (binascii.Error, UnicodeError) as error:  # smtplib cannot read the server's words
             connection.close()
             raise smtplib.SMTPException("the server does not speak SMTP") from error
         except BaseException:
@@ -145,7 +143,7 @@ class SmtpSender:
         return f"{code} {text.decode(errors='replace')}"
 
     def _send_envelope(self, connection: _Connection, message: Message) -> None:
-        """MAIL, RCPT and DATA, up to the server's go-ahead for the content."""
+        """Send MAIL, RCPT and DATA; return when the server is ready for the content, else raise SMTPException."""
         sender, recipients = self._settings.mail_from, self._settings.sales_email
         commands = [f"MAIL FROM:<{sender}>", *(f"RCPT TO:<{recipient}>" for recipient in recipients)]
         replies = connection.dialogue([*commands, "DATA"])
@@ -175,7 +173,7 @@ class SmtpSender:
             connection.leave()
 
     def _keep(self, connection: _Connection) -> None:
-        """Put the connection on top of the idle ones, and let go of those that nobody has needed."""
+        """Keep the connection for the next message, and close those that nobody has used for IDLE_SECONDS."""
         now = time.monotonic()
         with self._lock:
             self._idle.append((now, connection))
@@ -187,18 +185,18 @@ class SmtpSender:
 
 
 class _Connection(smtplib.SMTP):
-    """smtplib's client, with a deadline over all of its reads and writes instead of a timeout for each."""
+    """smtplib's client with one deadline for all reads and writes, where smtplib has a timeout for each."""
 
     def __init__(self, deadline: Deadline, tls: ssl.SSLContext | None) -> None:
-        super().__init__(local_hostname="")  # without one, smtplib would wait for the DNS to name this host
+        super().__init__(local_hostname="")  # without a name, smtplib would ask the DNS
         self.deadline = deadline
         self.addresses: list[Any] = []
         self._implicit_tls = tls
         self._unread = bytearray()
 
     def open(self, host: str, port: int) -> None:
-        """Connect and greet; raises OSError when the server does not want to talk."""
-        self._host = host  # the name that a certificate must be for
+        """Connect and send EHLO; raises OSError when the server refuses."""
+        self._host = host  # the certificate must be for this name
         code, text = self.connect(host, port)
         if code != _READY:
             raise smtplib.SMTPConnectError(code, text)
@@ -206,9 +204,9 @@ class _Connection(smtplib.SMTP):
         self.ehlo_or_helo_if_needed()
 
     def dialogue(self, commands: list[str]) -> Iterator[Reply]:
-        """The replies to MAIL, RCPT and DATA; sent together where the server takes them so (RFC 2920).
+        """Send the commands and yield their replies; all at once if the server allows pipelining (RFC 2920).
 
-        Raises SMTPServerDisconnected also for a 421, which announces that the connection is closed.
+        Raises SMTPServerDisconnected for a 421 too, which announces that the server closes the connection.
         """
         pipelining = self.has_extn("pipelining")
         if pipelining:
@@ -221,10 +219,10 @@ class _Connection(smtplib.SMTP):
             yield code, text
 
     def expect_silence(self) -> None:
-        """Make sure, before something is said, that whatever comes from now on is the answer to it.
+        """Make sure that nothing from the server is unread, so that the next reply answers the next command.
 
-        Raises SMTPServerDisconnected, and closes the connection, when the server has ended it (after a 421 or without)
-        or has said more than it was asked. The session tickets of TLS are no words of the server.
+        If the server has closed the connection, or has sent something that nobody asked for, this closes it too and
+        raises SMTPServerDisconnected. TLS session tickets do not count: they are not part of SMTP.
         """
         connected = self._connected()
         connected.settimeout(0)
@@ -239,7 +237,7 @@ class _Connection(smtplib.SMTP):
         raise smtplib.SMTPServerDisconnected("the server has ended the connection, or said more than it was asked")
 
     def leave(self) -> None:
-        """Say goodbye without waiting for the answer."""
+        """Send QUIT and close without waiting for the answer."""
         self.deadline = Deadline(1)
         try:
             self.putcmd("quit")
@@ -248,7 +246,7 @@ class _Connection(smtplib.SMTP):
         self.close()
 
     def send(self, s: Any) -> None:
-        """Send in pieces that each end with the deadline: a TLS socket would give each record the whole time."""
+        """Send in pieces, each with the time that is left: a TLS socket would give each record the whole time."""
         data = s.encode(self.command_encoding) if isinstance(s, str) else s
         for start in range(0, len(data), _CHUNK):
             try:
@@ -259,15 +257,15 @@ class _Connection(smtplib.SMTP):
             super().send(data[start : start + _CHUNK])
 
     def putcmd(self, cmd: str, args: str = "") -> None:
-        """Send a command to a server that has nothing more to say."""
+        """Send a command, once nothing from the server is unread."""
         self.expect_silence()
         super().putcmd(cmd, args)
 
     def getreply(self) -> Reply:
-        """Read a reply within the deadline; its code is -1 when it has none.
+        """Read a reply before the deadline; the code is -1 when the reply has none.
 
-        Raises SMTPServerDisconnected, and closes the connection, when no whole reply of at most 64 KiB and 100 lines
-        comes.
+        If no complete reply of at most 64 KiB and 100 lines comes, this closes the connection and raises
+        SMTPServerDisconnected.
         """
         try:
             return self._read_reply()
@@ -288,7 +286,7 @@ class _Connection(smtplib.SMTP):
         raise OSError("the reply has too many lines")
 
     def _read_line(self, most: int) -> bytes:
-        """The next line with its end; raises OSError when that is not among so many octets."""
+        """The next line with its line end; raises OSError when it has more than ``most`` octets."""
         searched = 0
         while not (size := self._unread.find(b"\n", searched, most) + 1):
             searched = len(self._unread)
@@ -298,15 +296,15 @@ class _Connection(smtplib.SMTP):
             if not received:
                 raise OSError("the server has ended the connection")
             self._unread += received
-            self._limited()  # for a TLS handshake that follows
+            self._limited()  # a TLS handshake may follow and needs the time that is left now
         line = bytes(self._unread[:size])
         del self._unread[:size]
         return line
 
     def _limited(self) -> socket.socket:
-        """The socket, whose timeout is the time left. Each change of it is a system call, so small ones are left out.
+        """The socket with the time left as its timeout; raises TimeoutError when there is none.
 
-        Raises TimeoutError when there is no time left.
+        Each change of the timeout is a system call, so a difference of a few milliseconds is left.
         """
         connected = self._connected()
         left = self.deadline.remaining()
@@ -320,7 +318,7 @@ class _Connection(smtplib.SMTP):
         return self.sock
 
     def _get_socket(self, host: str, _port: int, _timeout: float) -> socket.socket:
-        """What smtplib's own method does, for addresses that are known; each gets its share of the time."""
+        """Connect to the first address that answers, as smtplib does; each gets its share of the time."""
         failure = OSError("the host has no address")
         for left in range(len(self.addresses), 0, -1):
             family, kind, protocol, _, address = self.addresses[-left]
@@ -341,5 +339,5 @@ class _Connection(smtplib.SMTP):
 
 
 def _dot_stuffed(content: bytes) -> bytes:
-    """The content as DATA carries it (RFC 5321, section 4.5.2)."""
+    """The content with a second dot before each dot that begins a line (RFC 5321, section 4.5.2)."""
     return (b"." if content.startswith(b".") else b"") + content.replace(b"\n.", b"\n..")

@@ -1,4 +1,4 @@
-"""Messages on disk, from before the first attempt until the mail server has taken them: a private Maildir."""
+"""The messages on disk: a private Maildir holds each from before the first attempt until the mail server has it."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ FOLDERS = ("tmp", "new", "cur")
 """The folders of a Maildir."""
 
 _FLAGS = ":2,"
-"""What separates a Maildir name from its flags, to which a mail reader may add others."""
+"""Separates the name from the flags in a Maildir; a mail reader may add flags."""
 _IN_DOUBT = "F"
-"""Maildir's flag for what deserves attention: the server may have taken this message."""
+"""Maildir's flag for attention. Here: the server may have taken this message."""
 _NAME = re.compile(r"[0-9]+\.[0-9]+\.([^:]+)(?::2,[A-Za-z]*)?")
-"""A message's name: the time, the process, the local part of the Message-ID, and the flags of a mail reader."""
+"""The name of a message: time, process, local part of the Message-ID, and perhaps flags."""
 _FIELD = re.compile(r"^([A-Za-z-]+): ([ -~]*)$", re.MULTILINE)
 _BOUNDARY = re.compile(r'boundary="(.+)"')
 
 PROBE = bytes(2**16)
-"""Written to find out whether the disk takes a message; few messages are larger."""
+"""Written to test the disk; few messages are larger."""
 
 _LARGEST = 2**21
-"""Bytes of a file that are read: the longest form makes a message of less than a megabyte."""
+"""The most bytes that are read of a file; the longest form makes a message of less than a megabyte."""
 _WRITING_SECONDS = 3600.0
-"""Age from which a file in tmp/ that nobody holds a lock on is a leftover; a message is there for milliseconds."""
+"""Age of a leftover: an older file in tmp/ that nobody has locked. A message stays in tmp/ for milliseconds."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What may be shown of a stored message: nothing in it is personal."""
+    """The facts about a stored message that may be shown: none is personal."""
 
     path: Path
     message_id: str
@@ -55,17 +55,17 @@ class Stored:
 
 
 class NotAMessageError(OSError):
-    """A file in MAIL_DIR is not a message that the service wrote, or not the whole of it."""
+    """A file in MAIL_DIR is not a complete message of this service."""
 
     def __init__(self) -> None:
         super().__init__("not a message of this service")
 
 
 class Entry:
-    """A stored message that this process, and no other, is handing over.
+    """A stored message that this process alone is handing over.
 
-    Who holds it holds a lock on its file, which the kernel releases even when the process is killed. Its place is the
-    path of that file below the Maildir.
+    It holds a lock on the file, which the kernel releases even when the process is killed. ``place`` is the path of the
+    file below the Maildir.
     """
 
     def __init__(self, maildir: str, place: str, descriptor: int) -> None:
@@ -80,20 +80,20 @@ class Entry:
         return content.replace(b"\n", b"\r\n")
 
     def mark_in_doubt(self) -> None:
-        """Note that from now on the server may have taken the message, in case this process dies before the answer."""
+        """Note that the server may have taken the message, in case this process dies before the answer arrives."""
         self._move(f"cur/{_unique_name(self._place)}{_FLAGS}{_IN_DOUBT}")
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the server may have taken the message in an earlier attempt."""
+        """True when the server may have taken the message in an earlier attempt."""
         return _is_in_doubt(self._place)
 
     def clear_doubt(self) -> None:
-        """Note that the server has not taken the message, in no attempt."""
+        """Note that the server has not taken the message in any attempt."""
         self._move(f"new/{_unique_name(self._place)}")
 
     def secure(self) -> None:
-        """Wait until the message's name would survive a power cut, which is for those that stay; raises OSError."""
+        """Wait until the name of a message that stays would survive a power cut; raises OSError."""
         folder = os.open(os.path.dirname(f"{self._maildir}/{self._place}"), os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(folder)
@@ -108,7 +108,7 @@ class Entry:
             logger.error("a delivered message cannot be removed from MAIL_DIR: %s", error.strerror)
 
     def release(self) -> None:
-        """Let others take what is left."""
+        """Unlock the message, so that others can hand it over if it is still there."""
         os.close(self._descriptor)
 
     def _move(self, place: str) -> None:
@@ -126,7 +126,7 @@ class Spool:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._maildir = str(directory)  # with each message a Path would cost more than the disk does
+        self._maildir = str(directory)  # a Path for each message would take longer than the disk
         self._counted: set[str] = set()
 
     def prepare(self) -> None:
@@ -140,9 +140,9 @@ class Spool:
             (directory / folder).mkdir(mode=0o700, exist_ok=True)
 
     def store(self, message: Message) -> Entry:
-        """Write the message to disk, locked from its first moment on.
+        """Write the message to disk, locked from the first moment on; make the Maildir if it is missing.
 
-        Raises OSError when the disk does not take it.
+        Raises OSError when the disk does not take the message.
         """
         try:
             return self._store(message)
@@ -157,8 +157,8 @@ class Spool:
         descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             _lock(descriptor)
-            _write(descriptor, message.content.replace(b"\r\n", b"\n"))  # a Maildir has the line ends of its system
-            os.fsync(descriptor)  # A power cut must not leave the name of a message that is not there.
+            _write(descriptor, message.content.replace(b"\r\n", b"\n"))  # a Maildir uses the line ends of its system
+            os.fsync(descriptor)  # a power cut must not leave a name without its message
             os.rename(written, f"{self._maildir}/{stored}")
         except BaseException:
             os.close(descriptor)
@@ -168,18 +168,18 @@ class Spool:
         return Entry(self._maildir, stored, descriptor)
 
     def stored(self) -> list[Stored]:
-        """The messages in the store, the oldest first; raises OSError."""
+        """The complete messages, the oldest first; raises OSError."""
         found = [stored for place in self._places("new", "cur") if (stored := self._message(place))]
-        return sorted(found, key=lambda stored: stored.path.name)  # which begins with the time
+        return sorted(found, key=lambda stored: stored.path.name)  # a name begins with the time
 
     def foreign(self) -> list[str]:
-        """The places of what is no whole message of the service, leftovers in tmp/ among them; raises OSError."""
+        """The places of all other files, leftovers in tmp/ included; raises OSError."""
         found = [place for place in self._places("new", "cur") if not self._message(place) and self._exists(place)]
         return sorted(found + [place for place in self._places("tmp") if self._is_leftover(place)])
 
     def count(self) -> int:
-        """The number of messages in the store; raises OSError."""
-        # A message never changes, so the health check, which counts again and again, reads each of them once.
+        """The number of complete messages; raises OSError."""
+        # A message never changes. So the health check, which counts every few seconds, reads each message once.
         self._counted = {
             place for place in self._places("new", "cur") if place in self._counted or self._message(place)
         }
@@ -189,19 +189,19 @@ class Spool:
         """Prepare the Maildir; raise OSError when no message could be stored or removed now."""
         self.prepare()
         for folder in FOLDERS:
-            # A file without a name, which is gone also when the process is killed.
+            # A file without a name disappears even when the process is killed.
             with tempfile.TemporaryFile(dir=f"{self._maildir}/{folder}", buffering=0) as probe:
                 _write(probe.fileno(), PROBE)
 
     def is_writable(self) -> bool:
-        """Whether messages can be moved and removed, also where there is no room for another one."""
+        """True when messages can be moved and removed, even if the disk has no room for another one."""
         return all(os.access(f"{self._maildir}/{folder}", os.W_OK) for folder in ("new", "cur"))
 
     @contextmanager
     def claim(self, stored: Stored) -> Iterator[Entry | None]:
-        """The entry of a stored message; None while another hands it over, and when it is gone.
+        """The entry of a stored message; None when somebody else is handing it over or has done so.
 
-        Raises OSError when it cannot be opened any more.
+        Raises OSError when the file cannot be opened.
         """
         with ExitStack() as stack:
             try:
@@ -209,7 +209,7 @@ class Spool:
             except FileNotFoundError:
                 yield None
                 return
-            # Between the look and the lock another may have delivered it, or moved it on.
+            # Somebody else may have delivered or moved it before the lock was taken.
             free = _lock(descriptor) and stored.path.exists()
             place = str(stored.path.relative_to(self._maildir))
             yield Entry(self._maildir, place, descriptor) if free else None
@@ -224,10 +224,10 @@ class Spool:
         return os.path.lexists(f"{self._maildir}/{place}")
 
     def _message(self, place: str) -> Stored | None:
-        """The message at a place; None unless it is a message, and when it has been delivered or moved since."""
+        """The message at a place; None when it is not a complete message, or is not there any more."""
         path = f"{self._maildir}/{place}"
         if not _NAME.fullmatch(place.rpartition("/")[2]):
-            return None  # whatever it is, it need not be read
+            return None  # the service gives its messages other names
         try:
             with _opened(path) as descriptor:
                 fields = _check(place, _read(descriptor))
@@ -246,7 +246,7 @@ class Spool:
     def _is_leftover(self, place: str) -> bool:
         path = f"{self._maildir}/{place}"
         try:
-            # A young file is not even locked: its writer may be about to do so.
+            # A young file is not locked here, because its writer may be about to lock it.
             if time.time() - os.lstat(path).st_mtime < _WRITING_SECONDS:
                 return False
             with _opened(path) as descriptor:
@@ -273,7 +273,7 @@ def _is_in_doubt(place: str) -> bool:
 
 def _write(descriptor: int, content: bytes) -> None:
     left = memoryview(content)
-    while left:  # a disk that is nearly full takes a part
+    while left:  # a disk that is nearly full writes only a part
         left = left[os.write(descriptor, left) :]
 
 
@@ -287,8 +287,8 @@ def _lock(descriptor: int) -> bool:
 
 @contextmanager
 def _opened(path: str) -> Iterator[int]:
-    """A descriptor of a regular file, which alone can be a message; raises NotAMessageError or another OSError."""
-    # Opening a FIFO would wait for its writer, and a link can lead out of MAIL_DIR.
+    """A descriptor of a regular file; raises NotAMessageError for anything else, or another OSError."""
+    # Without O_NONBLOCK a FIFO would wait for its writer. A link can lead out of MAIL_DIR.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -303,8 +303,8 @@ def _read(descriptor: int) -> bytes:
 
 
 def _check(place: str, content: bytes) -> dict[str, str]:
-    """The header fields of a message; raises NotAMessageError unless the service wrote it and all of it is there."""
-    if not content.isascii() or b"\0" in content:  # a power cut can leave zeros in the place of what was written
+    """The header fields of a message; raises NotAMessageError unless it is a complete message of this service."""
+    if not content.isascii() or b"\0" in content:  # a power cut can leave zeros
         raise NotAMessageError
     name = _NAME.fullmatch(place.rpartition("/")[2])
     fields = dict(_FIELD.findall(content.partition(b"\n\n")[0].decode()))

@@ -1,1 +1,1 @@
-"""Who may ask again when: clients, windows and the header fields that state them."""
+"""Rate limits: the key of a client, the sliding windows, and the header fields that state them."""

@@ -1,4 +1,4 @@
-"""Who a client is to the limiter: its address, as far as it can be believed."""
+"""The key that the limiter counts a client under: its address, as far as the trusted proxies vouch for it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _IPV6_PREFIX_BYTES = 8
 def client_key(remote_address: str, forwarded_for: str, trusted_proxies: int) -> bytes:
     """The key that a request is counted under: an IPv4 address whole, an IPv6 one by its /64.
 
-    ``forwarded_for`` is the whole X-Forwarded-For field, of which the entry that the outermost trusted proxy added
-    counts. When there is no such entry or it is no address, the address of the connection does, never an entry further
-    left, for those are the client's own words.
+    ``forwarded_for`` is the whole X-Forwarded-For field. The entry that the outermost trusted proxy added counts. When
+    there is no such entry, or it is not an address, the address of the connection counts. An entry further left never
+    does, because the client can write there what it likes.
     """
     entry = forwarded_entry(forwarded_for, trusted_proxies)
     key = (_parse(entry) if entry else None) or _parse(remote_address)
@@ -22,14 +22,14 @@ def client_key(remote_address: str, forwarded_for: str, trusted_proxies: int) ->
 
 
 def forwarded_entry(field: str, trusted_proxies: int) -> str:
-    """The entry of an X-Forwarded-* field that the outermost trusted proxy added, empty when there is none."""
-    # From the right: the entries further left are the client's own, and can be hundreds of thousands.
+    """The entry of an X-Forwarded-* field that the outermost trusted proxy added; empty when there is none."""
+    # Split from the right: a client can send hundreds of thousands of entries, and they stand on the left.
     entries = field.rsplit(",", trusted_proxies)
     return entries[-trusted_proxies].strip() if 0 < trusted_proxies <= len(entries) else ""
 
 
 def truncated(key: bytes) -> str:
-    """A client's network as a log may show it: IPv4 /24, IPv6 /48."""
+    """A client's network as the log may show it: /24 for IPv4, /48 for IPv6."""
     if len(key) == _IPV4_BYTES:
         return f"{key[0]}.{key[1]}.{key[2]}.0/24"
     if len(key) == _IPV6_PREFIX_BYTES:
@@ -53,7 +53,7 @@ def _pack(address: str) -> bytes | None:
 
 
 def _without_decoration(address: str) -> str:
-    """The address without quotes, brackets, port and zone, which some proxies add."""
+    """The address without the quotes, brackets, port and zone that some proxies add."""
     address = address.strip('" ')
     if address.startswith("["):
         address = address[1:].partition("]")[0]

@@ -1,4 +1,4 @@
-"""The rate-limit state of a response as header fields."""
+"""The header fields that state a client's rate limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _constant_fields(policy: Policy) -> list[tuple[str, str]]:
 
 
 def rate_limit_fields(decision: Decision) -> list[tuple[str, str]]:
-    """RateLimit and RateLimit-Policy (the RateLimit draft, RFC 9651 lists) and their three X- predecessors."""
+    """RateLimit and RateLimit-Policy (RateLimit draft; RFC 9651 lists), and the three older X-RateLimit fields."""
     return [
         *_constant_fields(decision.policy),
         ("RateLimit", f'"default";r={decision.remaining};t={whole_seconds(decision.reset_after)}'),

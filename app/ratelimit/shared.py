@@ -26,19 +26,19 @@ from app.ratelimit.window import Decision, Limiter, Policy, SlidingWindow
 from app.settings import SettingsError
 
 TIMEOUT = 0.045
-"""Seconds that a request waits for an answer. A decision needs two answers at most, so it stays below 100 ms."""
+"""Seconds that a request waits for one answer. A decision needs two answers at most, so it takes less than 100 ms."""
 
 TIME_OUTS_IN_A_ROW = 3
-"""The server counts as gone after so many probes in a row without an answer.
+"""Probes in a row without an answer after which the server counts as lost.
 
-Requests are not counted: those that time out at the same moment say no more than one does.
+Requests are not counted, because many of them can time out at the same moment.
 """
 
 CONNECT_TIMEOUT = 1.0
-"""Seconds for one attempt to connect, which no request waits for."""
+"""Seconds for one attempt to connect; no request waits for it."""
 
 PROBE_INTERVAL = 1.0
-"""Seconds between two looks at the server, be it in reach or not."""
+"""Seconds between two probes, both while the server is in reach and while it is not."""
 
 KEY_PREFIX = "public-web-interface"
 
@@ -46,10 +46,10 @@ _NANOSECONDS = 1_000
 """Nanoseconds in a microsecond, the unit of the server's clock."""
 
 _PROBE = Policy(quota=1_000_000, window_seconds=1)
-"""A probe is a request like any other, so that it finds a server that reads but cannot write. None is refused."""
+"""The policy of a probe, which refuses none. A probe counts as a request does, so a server must be able to write."""
 
 _ERROR_CODE = re.compile("(?:^|: -?)([A-Z]{3,20}) ")
-"""The server's word for an error: the first of its answer, or inside it when Redis 6 or older quotes a script's."""
+"""The code of an error, such as OOM. Redis up to 6 does not put it first when it reports an error in a script."""
 
 _SCRIPT = """
 local key, quota, window, counting = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == 'hit'
@@ -60,8 +60,8 @@ local function expire()
     redis.call('PEXPIREAT', key, math.ceil((now + window) / 1000))
 end
 
--- A clock that was set back must neither admit a client early nor shut it out for longer than a window: the newest
--- request then counts as made now, and the others as long before it as they were.
+-- A clock that was set back must not admit a client early, and must not refuse it for longer than a window. So the
+-- newest request counts as made now, and the others keep their distance to it.
 local newest = tonumber(redis.call('LINDEX', key, -1))
 if newest and newest > now then
     for index, stamp in ipairs(redis.call('LRANGE', key, 0, -1)) do
@@ -85,9 +85,10 @@ if allowed and counting then
 end
 return {allowed and 1 or 0, quota - count, (oldest or now) + window - now}
 """
-"""One decision: the times of a client's counted requests, oldest first, in microseconds of the server's clock.
+"""Makes one decision on the server.
 
-A whole number of microseconds since 1970 is exact as a Lua number. The key expires when the newest of them leaves.
+The key of a client holds the times of its counted requests, oldest first, in microseconds of the server's clock. A Lua
+number holds them exactly. The key expires when the newest request leaves the window.
 """
 
 _SCRIPT_ID = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
@@ -99,7 +100,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Connection(Protocol):
-    """What redis-py's connections do, most of which it leaves without types."""
+    """The methods of redis-py's connections that are used here; redis-py types few of them."""
 
     def connect(self) -> None:
         """Connect, authenticate and choose the database."""
@@ -108,27 +109,28 @@ class _Connection(Protocol):
         """Send one command."""
 
     def read_response(self) -> Any:
-        """Wait for the answer."""
+        """Wait for the answer and return it."""
 
     def disconnect(self) -> None:
-        """Close it."""
+        """Close the connection."""
 
 
 class _Pool:
-    """The connections from when the server is found until it is lost; at first each waits for the thread to make it."""
+    """The connections that are used until the server is lost; the thread of the storage connects the broken ones."""
 
     def __init__(self, connections: Iterable[_Connection]) -> None:
         self.idle: SimpleQueue[_Connection] = SimpleQueue()
         self.broken = deque(connections)
         self.answers = 0
-        """Grows while the server answers requests."""
+        """The number of requests that the server has answered."""
         self.refusals: dict[str, bool] = {}
-        """The errors that it answered to requests, by name, and whether each is in the log."""
+        """The errors that it answered to requests, by name; True when the error is in the log."""
 
     def give_up(self, connection: _Connection, error: Exception) -> None:
-        """Let the thread replace a connection: an answer that comes late would be taken for that to the next question.
+        """Leave a connection to the thread, which replaces it: a late answer would pass for the next answer.
 
-        When one is closed, the idle ones probably are too, and a request should wait for a new one instead.
+        When the server has closed one connection, it has probably closed the idle ones too, so these are replaced as
+        well.
         """
         self.broken.append(connection)
         if not isinstance(error, LateAnswerError):
@@ -137,7 +139,7 @@ class _Pool:
                     self.broken.append(self.idle.get_nowait())
 
     def close(self) -> None:
-        """Close what no request uses."""
+        """Close the connections that no request is using."""
         with suppress(Empty):
             while True:
                 self.idle.get_nowait().disconnect()
@@ -146,18 +148,18 @@ class _Pool:
 
 
 class SharedStorage:
-    """The connections to the server, made and watched by a thread of their own, so that no request waits for that.
+    """The connections to the server. A thread makes and probes them, so that no request waits for that.
 
-    A request that gets no answer in TIMEOUT is decided by its process, and so is one that the server answers with an
-    error or whose connection it closes: that is the business of one request. The thread then looks at the server at
-    once, as it does every PROBE_INTERVAL: it replaces broken connections and asks as a request does. The server is out
-    of use for all when that look meets an error, cannot connect, or times out TIME_OUTS_IN_A_ROW while no request is
-    answered either. From then on each decision is made by this process alone, without waiting for anything, until the
-    thread has connected anew. An error that requests meet and the look does not concerns single keys, such as one of
-    the wrong type.
+    The process decides a request by itself when no answer comes in TIMEOUT, when the answer is an error, or when the
+    server closes the connection. That concerns this request only, and the thread then probes the server at once.
+
+    A probe replaces the broken connections and asks as a request does; there is one every PROBE_INTERVAL. The server
+    is lost when a probe meets an error or cannot connect, or when TIME_OUTS_IN_A_ROW probes time out while no request
+    is answered. Then the process makes all decisions by itself, without waiting, until a probe succeeds. An error that
+    requests meet but probes do not concerns single keys, such as a key of the wrong type.
 
     The log says each loss and each return once, and each error of single keys once between a return and the next loss.
-    As many connections as threads are kept open, so that none waits for another.
+    There is one connection per thread, so that no request waits for another.
     """
 
     name = "redis"
@@ -174,7 +176,7 @@ class SharedStorage:
             }
             self._make_connection: Callable[[], _Connection]
             self._make_connection = partial(pool.connection_class, **options)
-            self._make_connection()  # finds what the address asks for and no connection has
+            self._make_connection()  # raises when an option of the address does not exist
         except Exception as error:
             raise SettingsError(
                 ["RATE_LIMIT_STORAGE=(hidden): expected an address that the redis library understands"]
@@ -182,8 +184,8 @@ class SharedStorage:
         self._pool: _Pool | None = None
         self._out_of_reach = False
         self._thread: threading.Thread | None = None
-        # Held until a change is in the log: the lines then stand in the order of the changes, and whoever asks for the
-        # state can read how it came about. So nothing that writes the log may ask for the state.
+        # Held until a change is in the log, so that the lines are in the order of the changes and a state is in the log
+        # before anybody sees it. So code that writes the log must not read `in_reach`.
         self._lock = threading.Lock()
         self._first_result = threading.Event()
         self._wake = threading.Event()
@@ -191,16 +193,16 @@ class SharedStorage:
 
     @property
     def in_reach(self) -> bool:
-        """Whether decisions are made on the server."""
+        """True while the server makes the decisions."""
         with self._lock:
             return self._pool is not None
 
     def limiter(self, policy: Policy) -> Limiter:
-        """A limiter whose windows are kept on the server, one per policy."""
+        """A limiter that keeps its windows on the server, apart from those of other policies."""
         return SharedWindow(self, policy)
 
     def start(self, *, wait: float = 0) -> None:
-        """Begin to connect, once per process; wait for the outcome, so many seconds at most."""
+        """Start to connect, once per process; wait for the result for ``wait`` seconds at most."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="rate-limit-storage", daemon=True)
@@ -217,9 +219,9 @@ class SharedStorage:
             self._pool.close()
 
     def decide(self, policy: Policy, client: bytes, operation: str) -> Decision | None:
-        """The server's decision, or None when it makes none; never raises."""
+        """The server's decision; None when it makes none. Never raises."""
         if self._thread is None:
-            self.start(wait=TIMEOUT)  # the server that runs the app has not asked for it
+            self.start(wait=TIMEOUT)  # the server that runs the app has not done so
         pool = self._pool
         if pool is None:
             return None
@@ -237,7 +239,7 @@ class SharedStorage:
                 pool.refusals[name] = False
                 self._wake.set()
             return None
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong with the server, the visitor gets an answer
+        except Exception as error:  # noqa: BLE001 - the visitor gets an answer, whatever fails here
             logger.debug(_UNANSWERED)
             pool.give_up(connection, error)
             self._wake.set()
@@ -253,7 +255,7 @@ class SharedStorage:
             connection.send_command("EVALSHA", _SCRIPT_ID, *arguments)
             answer = connection.read_response()
         except NoScriptError:
-            # The server was restarted or told to forget its scripts: this makes it remember.
+            # The server does not know the script: it was restarted or its scripts were deleted. EVAL stores it again.
             connection.send_command("EVAL", _SCRIPT, *arguments)
             answer = connection.read_response()
         allowed, remaining, reset_after = answer
@@ -264,7 +266,7 @@ class SharedStorage:
             pool = self._pool or _Pool([self._make_connection() for _ in range(self._size)])
             try:
                 self._look(pool)
-            except Exception as error:  # noqa: BLE001 - whatever goes wrong is the result, and the thread must live on
+            except Exception as error:  # noqa: BLE001 - any failure is a result, and the thread must go on
                 self._lose(pool, error)
             else:
                 self._keep(pool)
@@ -273,7 +275,7 @@ class SharedStorage:
             self._wake.clear()
 
     def _look(self, pool: _Pool) -> None:
-        """Replace each broken connection and ask on it, or ask on an idle one. Raises what shows the server gone."""
+        """Probe the server on every broken connection, after replacing it, else on an idle one; raises if it is lost."""
         time_outs = answers = 0
         fastest = TIMEOUT
         asked = False
@@ -282,7 +284,7 @@ class SharedStorage:
             try:
                 connection = pool.broken.popleft() if anew else pool.idle.get_nowait()
             except Empty:
-                return  # requests use all of them and find out by themselves
+                return  # requests use all connections, so they find out by themselves
             try:
                 if anew:
                     connection.disconnect()
@@ -304,10 +306,10 @@ class SharedStorage:
                 asked = True
                 pool.idle.put(connection)
         if pool is not self._pool and fastest > TIMEOUT / 2:
-            raise TimeoutError  # a server that is barely fast enough would come and go all the time
+            raise TimeoutError  # a server that is barely fast enough would be lost again and again
 
     def _keep(self, pool: _Pool) -> None:
-        """Leave or put the connections in use, and say what is news."""
+        """Use these connections, and log a return and new errors of single keys."""
         with self._lock:
             self._pool = pool
             if self._out_of_reach:
@@ -322,7 +324,7 @@ class SharedStorage:
                 )
 
     def _lose(self, pool: _Pool, error: Exception) -> None:
-        """Take the connections out of use, and say so when it is news."""
+        """Stop using these connections, and log the loss once."""
         with self._lock:
             self._pool = None
             if not self._out_of_reach:
@@ -340,8 +342,8 @@ def _address(url: str) -> str:
 
 
 def _name(error: Exception) -> str:
-    """What the log calls an error: by the server's word for it, which holds no key and no address, else by class."""
-    code: str | None = getattr(error, "status_code", None)  # from redis-py 7 on
+    """The name of an error in the log: its code, which holds no key and no address, else its class."""
+    code: str | None = getattr(error, "status_code", None)  # redis-py 7 and newer
     if code in {None, "ERR"}:
         match = _ERROR_CODE.search(str(error)) if isinstance(error, ResponseError) else None
         code = match and match[1]
@@ -349,12 +351,12 @@ def _name(error: Exception) -> str:
 
 
 class SharedWindow:
-    """A limiter that is as exact as the one in the process, over all processes that share the server.
+    """A limiter that is exact over all processes that share the server.
 
-    A request passes when both this process's own window and the windows on the server admit it. The own window counts
-    all the time, so no process ever admits more than the quota, and a server that is lost, found or restarted gives no
-    client back what it has used in this process. While the server makes no decision, the own window decides alone; what
-    it admits then may be unknown to the server and to the other processes.
+    A request passes when both the window of this process and the window on the server admit it. The window of the
+    process always counts. So no process admits more than the quota, and a client gets nothing back when the server is
+    lost, found or restarted. While the server makes no decision, the window of the process decides alone; the server
+    and the other processes may not know of the requests that it admits then.
     """
 
     def __init__(self, storage: SharedStorage, policy: Policy) -> None:
@@ -364,8 +366,8 @@ class SharedWindow:
 
     def hit(self, client: bytes) -> Decision:
         """Count a request, unless the quota refuses it."""
-        # Counted here before the server does: then it leaves this window first, and what the server would admit is
-        # not refused here. The requests whose answers are awaited are counted, too.
+        # This window counts before the server does. So a request leaves this window first, and this window refuses
+        # nothing that the server would admit. Requests that still wait for their answer are counted too.
         own = self._own.hit(client)
         if not own.allowed:
             return own
@@ -376,7 +378,7 @@ class SharedWindow:
         return shared
 
     def peek(self, client: bytes) -> Decision:
-        """The same answer without counting anything; ``allowed`` says whether a request would pass."""
+        """Decide as ``hit`` would, without counting a request."""
         own = self._own.peek(client)
         if not own.allowed:
             return own

@@ -1,4 +1,4 @@
-"""Where the windows are kept: in the process, or on a server that several processes share."""
+"""The storage of the windows: the memory of the process, or a server that several processes share."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ class Storage(Protocol):
     """Keeps the windows of any number of policies."""
 
     name: str
-    """What ``details.rate_limit.storage`` of the health endpoint shows."""
+    """The value of ``details.rate_limit.storage`` in the health endpoint."""
 
     @property
     def in_reach(self) -> bool:
-        """Whether decisions are made there; if not, the process makes them by itself."""
+        """True while the storage makes the decisions; else the process makes them by itself."""
 
     def limiter(self, policy: Policy) -> Limiter:
         """A limiter whose windows are kept here."""
 
     def start(self, *, wait: float = 0) -> None:
-        """Begin to work, once per process; wait for the first result, so many seconds at most."""
+        """Start, once per process; wait for the first result for ``wait`` seconds at most."""
 
     def stop(self) -> None:
-        """End what ``start`` began."""
+        """Stop what ``start`` started."""
 
 
 class ProcessMemory:
-    """The memory of this process, which is always in reach."""
+    """The memory of this process; it is always in reach."""
 
     name = "memory"
     in_reach = True
@@ -39,21 +39,21 @@ class ProcessMemory:
         return SlidingWindow(policy)
 
     def start(self, *, wait: float = 0) -> None:
-        """Nothing has to be begun."""
+        """Do nothing."""
 
     def stop(self) -> None:
-        """Nothing has to be ended."""
+        """Do nothing."""
 
 
 def create_storage(settings: Settings) -> Storage:
-    """The storage that RATE_LIMIT_STORAGE names; nothing is connected before its start.
+    """The storage that RATE_LIMIT_STORAGE names; it connects when it is started.
 
     Raises SettingsError when the extra [redis] is not installed or the address cannot be used.
     """
     if settings.rate_limit_storage is None:
         return ProcessMemory()
     try:
-        # Whoever shares no limits needs none of what this imports.
+        # redis is an optional dependency: only shared limits need it.
         from app.ratelimit.shared import SharedStorage  # noqa: PLC0415
     except ModuleNotFoundError as error:
         install = ".venv/bin/pip install --require-hashes -r requirements-redis.txt"

@@ -1,4 +1,4 @@
-"""An exact sliding window per client, in the memory of this process."""
+"""Exact sliding windows, one per client, in the memory of this process."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections import OrderedDict
 from typing import NamedTuple, Protocol
 
 SECOND = 1_000_000_000
-"""Nanoseconds in a second: windows are counted in whole nanoseconds, so that no rounding error admits a request."""
+"""Nanoseconds in a second. Windows are counted in whole nanoseconds, so that no rounding error admits a request."""
 
 MAX_CLIENTS = 87_000
-"""Clients that one window remembers.
+"""Clients that one window remembers at most.
 
-With more than a third of a power of two, of 2 ** 18 here, the dictionary would grow to the next one as soon as old
-clients make room for new ones: a quarter more memory, and over 10 ms in which every thread waits.
+This is just below a third of 2 ** 18. With more, the dictionary would grow when new clients replace old ones: it would
+take a quarter more memory, and every thread would wait for over 10 ms.
 """
 
 _IDLE_CLIENTS_DROPPED_PER_NEW_ONE = 2
@@ -30,11 +30,11 @@ class Policy(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What a client may do now under one policy."""
+    """The answer of a limiter about one client at one moment."""
 
     policy: Policy
     allowed: bool
-    """Whether the request passes."""
+    """True when the request passes."""
     remaining: int
     """Requests that the quota has left."""
     reset_after: int
@@ -42,26 +42,26 @@ class Decision(NamedTuple):
 
 
 def whole_seconds(nanoseconds: int) -> int:
-    """Rounded up: whoever waits that long has waited long enough."""
+    """The time in whole seconds, rounded up, so that a client that waits for them has waited long enough."""
     return -(-nanoseconds // SECOND)
 
 
 class Limiter(Protocol):
-    """Counts the requests of each client against one policy."""
+    """Counts the requests of every client under one policy."""
 
     def hit(self, client: bytes) -> Decision:
         """Count a request, unless the quota refuses it."""
 
     def peek(self, client: bytes) -> Decision:
-        """The same answer without counting anything; ``allowed`` says whether a request would pass."""
+        """Decide as ``hit`` would, without counting a request."""
 
 
 class SlidingWindow:
-    """A limiter whose cost per decision does not depend on the number of clients.
+    """A limiter whose cost per decision does not grow with the number of clients.
 
-    Clients stand in the order of their last counted request, so the idle ones are always at the front and each new
-    client pushes up to two of them out, besides the one that makes room for it at the cap. One counted request is kept
-    as a plain integer, more as a packed array.
+    Clients are kept in the order of their last counted request, so the idle ones are at the front. Each new client
+    removes up to two idle ones, and at the cap one more to make room. One counted request is kept as an integer,
+    several as a packed array.
     """
 
     def __init__(self, policy: Policy, *, max_clients: int = MAX_CLIENTS) -> None:
@@ -70,7 +70,7 @@ class SlidingWindow:
         self._window = policy.window_seconds * SECOND
         self._max_clients = max_clients
         self._clients: OrderedDict[bytes, int | array[int]] = OrderedDict()
-        self._idle_from = 0  # before this moment no client is idle
+        self._idle_from = 0  # no client is idle before this moment
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -78,9 +78,9 @@ class SlidingWindow:
 
     def hit(self, client: bytes) -> Decision:
         """Count a request, unless the quota refuses it."""
-        self._lock.acquire()  # `with` would take twice as long as the two calls
+        self._lock.acquire()  # `with` would take twice as long
         try:
-            # Read under the lock, for the hits of a client must be in order.
+            # The time is read under the lock, so that the hits of a client are in order.
             now = time.monotonic_ns()
             kept = self._clients.get(client)
             if kept is None:
@@ -107,7 +107,7 @@ class SlidingWindow:
             self._lock.release()
 
     def peek(self, client: bytes) -> Decision:
-        """The same answer without counting anything; ``allowed`` says whether a request would pass."""
+        """Decide as ``hit`` would, without counting a request."""
         with self._lock:
             now = time.monotonic_ns()
             opened = now - self._window
@@ -119,17 +119,17 @@ class SlidingWindow:
         return Decision(self._policy, count < self._quota, self._quota - count, oldest - opened)
 
     def learn(self, client: bytes, decision: Decision) -> None:
-        """Take over what all processes together decided on the hit that was just counted here.
+        """Adopt the decision of the shared storage on the hit that was just counted here.
 
-        A refused one counts no more. When nothing remains, the requests that other processes counted are added here,
-        all as old as the oldest one, so that the client is refused here too until that one leaves the window.
+        A hit that it refused is removed here too. When no request remains, the requests that other processes counted
+        are added, all with the age of the oldest one. So this window refuses the client until that one leaves it.
         """
         if decision.remaining:
             return
         with self._lock:
             kept = self._clients.get(client)
             if kept is None:
-                return  # forgotten for a newer client
+                return  # a newer client has taken its place
             hits = kept if isinstance(kept, array) else array("q", [kept])
             oldest = hits[-1] + decision.reset_after - self._window
             if not decision.allowed:
