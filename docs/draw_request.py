@@ -41,11 +41,10 @@ STATIONS = (
         "app/api/admission.py",
         (f"{API_POLICY.quota} requests in {API_POLICY.window_seconds} s per client; sunset of the version",),
         (ErrorCode.RATE_LIMIT_EXCEEDED, ErrorCode.API_VERSION_SUNSET),
-        success="204 OPTIONS",
     ),
     Station(
         "Path and method",
-        "app/api/paths.py",
+        "app/api/application.py",
         ("the view of this path and method",),
         (
             ErrorCode.NOT_FOUND,
@@ -53,6 +52,7 @@ STATIONS = (
             ErrorCode.UNSUPPORTED_API_VERSION,
             ErrorCode.METHOD_NOT_ALLOWED,
         ),
+        success="204 OPTIONS",
     ),
     Station(
         "View",
