@@ -41,7 +41,7 @@ def create_app(
     limits: Limits | None = None,
     versions: Versions | None = None,
 ) -> Application:
-    """The application; what is not passed in is made as the environment asks.
+    """The application. Collaborators that are not passed in are made from the settings.
 
     Raises SettingsError when the environment cannot be used.
     """

@@ -1,4 +1,4 @@
-"""The work that goes on beside the requests."""
+"""Threads and connections beside the requests."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from app.ratelimit.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """The threads and connections that a process of the service keeps, with one start and one stop."""
+    """The parts of a process that have to be started and stopped."""
 
     storage: Storage
     mail_health: MailHealth
     mailer: Mailer
 
     def start(self, *, wait: float) -> None:
-        """Connect to the storage of the limits and check the mail; wait so many seconds at most for each of the two."""
+        """Start the storage of the limits and the mail checks; wait at most ``wait`` seconds for each."""
         self.storage.start(wait=wait)
         self.mail_health.start(wait=wait)
 

@@ -34,5 +34,5 @@ def failure(error: ApiError, *, retry_after: int | None, docs: str) -> bytes:
 
 
 def to_json(value: Any) -> bytes:
-    """UTF-8 JSON with readable Spanish letters; ends with a line break, as curl's users like it."""
+    """UTF-8 JSON with readable Spanish letters, and a line break at its end for whoever uses curl."""
     return f"{_encode(value)}\n".encode()

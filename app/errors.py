@@ -112,7 +112,7 @@ class ErrorCode(StrEnum):
     )
 
     def __new__(cls, code: str, status: int, message: str, hint: str) -> Self:
-        """A member that is its code, with the rest of its row as attributes."""
+        """Make the member: it is the code, and has the rest of its row as attributes."""
         member = str.__new__(cls, code)
         member._value_ = code
         member.status, member.message, member.hint = status, message, hint
@@ -120,7 +120,7 @@ class ErrorCode(StrEnum):
 
 
 class ApiError(Exception):
-    """A refusal that the client is told of; the error handlers render it in the envelope.
+    """A refusal. The error handlers answer the client with it, in the envelope.
 
     ``retry_after`` is in whole seconds.
     """

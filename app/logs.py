@@ -57,14 +57,14 @@ def logging_config(settings: Settings) -> dict[str, Any]:
         },
         "root": {"level": level, "handlers": ["stderr"]},
         "loggers": {
-            # Its debug lines show the targets of requests, which can hold anything.
+            # Its debug lines show the targets of requests, which can hold personal data.
             "gunicorn.error": {"level": "INFO" if level == "DEBUG" else level, "propagate": True},
         },
     }
 
 
 class RequestLogger:
-    """Writes the line of each request, in the form of all other lines but past ``logging``.
+    """Writes the line of each request in the form of all other lines, but without ``logging``.
 
     A record on its way through ``logging`` takes longer than everything else that the service does for a GET.
     """
@@ -78,7 +78,7 @@ class RequestLogger:
             self._formatter = logging.config.DictConfigurator({}).configure_formatter(dict(_FORMATTERS["json"]))
 
     def write(self, request_id: str, message: str, fields: dict[str, Any]) -> None:
-        """Write a line; ``fields`` are the parts of the message, which JSON names."""
+        """Write a line; JSON names the parts of the message, which ``fields`` holds."""
         if self._formatter:
             record = {"name": self._name, "levelname": "INFO", "request_id": request_id, "msg": message}
             line = self._formatter.format(logging.makeLogRecord(record | fields))
@@ -101,7 +101,7 @@ def _local(second: int) -> str:
 
 
 def drop_exception_text(record: logging.LogRecord) -> bool:
-    """A filter: of an exception, the record keeps class and place, but not the text, which can quote a visitor."""
+    """A filter for loggers: drops the text of an exception, which can quote a visitor. Class and place stay."""
     if record.exc_info and record.exc_info[1]:
         record.exc_text = _frames(record.exc_info[1]) + type(record.exc_info[1]).__name__
         record.exc_info = None
@@ -109,7 +109,7 @@ def drop_exception_text(record: logging.LogRecord) -> bool:
 
 
 def log_unforeseen(logger: logging.Logger, error: BaseException, where: str | None) -> None:
-    """Log an exception that nobody expected, without its text, which can quote what a visitor typed."""
+    """Log the class and the place of an unexpected exception. Its text is left out, because it can quote a visitor."""
     logger.error("unforeseen %s in %s\n%s", type(error).__name__, where, _frames(error))
 
 
@@ -118,6 +118,6 @@ def _frames(error: BaseException) -> str:
 
 
 def ensure_logging(settings: Settings) -> None:
-    """Configure logging, unless the server that runs the app has."""
+    """Configure logging, unless the server has done so."""
     if not logging.getLogger().handlers:
         logging.config.dictConfig(logging_config(settings))

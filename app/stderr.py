@@ -1,4 +1,4 @@
-"""Standard error, written to without waiting for its reader."""
+"""Standard error. Writing never waits for its reader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class StandardError:
-    """A stream of lines; a line that standard error does not take at once is dropped and counted.
+    """A stream of lines. A line that standard error does not take at once is dropped and counted.
 
     A pipe that nobody reads any more would stop every thread that has something to log.
     """
@@ -24,7 +24,7 @@ class StandardError:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = _without_waiting(descriptor)
         self.dropped = 0
-        """Lines since the start of the process."""
+        """Lines that were dropped since the start of the process."""
         self._said = 0
         self._say_from = 0.0
         self._is_cut = False
@@ -33,7 +33,7 @@ class StandardError:
         self._poll.register(self._descriptor, select.POLLOUT)
 
     def write(self, line: str) -> None:
-        """Write a line, or count it; one that passes is followed by the count, if it is news, at most once a minute."""
+        """Write a line or drop it. A line that passes is followed, at most once a minute, by the new count."""
         with self._lock:
             if not self._pass_on(line.encode(errors="backslashreplace")):
                 self.dropped += 1
@@ -52,7 +52,7 @@ class StandardError:
             for start in range(0, len(line), select.PIPE_BUF):
                 if not self._poll.poll(0):
                     return False
-                # What poll finds room for in a pipe is this much (POSIX, write): more would wait.
+                # poll promises room for PIPE_BUF bytes in a pipe (POSIX, write). More could wait.
                 os.write(self._descriptor, line[start : start + select.PIPE_BUF])
                 self._is_cut = True
         except OSError:
@@ -62,15 +62,15 @@ class StandardError:
 
 
 def _without_waiting(descriptor: int) -> int:
-    """A second way into a pipe, on which no write waits: another process can take the room that poll has found.
+    """A second descriptor for a pipe, on which no write waits. Another process can take the room that poll has found.
 
     The pipe itself is left as it is, because other programs may write to it, too.
     """
-    with suppress(OSError):  # it is closed, or the pipe of another user
+    with suppress(OSError):  # it is closed, or another user's pipe
         if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
             return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     return descriptor
 
 
 standard_error = StandardError(2)
-"""The one of this process."""
+"""The standard error of this process."""

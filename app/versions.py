@@ -17,11 +17,11 @@ V1 = "v1"
 """The first version, whose contract the legacy contact path has, too."""
 
 DEPRECATION = "true"
-"""Value of the Deprecation field. The specification rules it; RFC 9745 as published would have a date."""
+"""Value of the Deprecation field. The specification says so; RFC 9745 as published wants a date."""
 
 
 class Status(StrEnum):
-    """Where a version stands in its life."""
+    """The state of a version in its life cycle."""
 
     CURRENT = "current"
     DEPRECATED = "deprecated"
@@ -59,7 +59,7 @@ class Version:
         return f"{API_ROOT}/{self.name}"
 
     def status(self) -> Status:
-        """Where the version stands at this moment."""
+        """The state of the version now."""
         if self.lifecycle is None:
             return Status.CURRENT
         now = datetime.fromtimestamp(time.time(), UTC)
@@ -71,7 +71,7 @@ class Version:
 
 
 class Versions:
-    """The registry: every version that was ever published, the oldest first. The last one is the current one."""
+    """The registry: every version that was ever published, oldest first. The last one is current."""
 
     def __init__(self, *versions: Version) -> None:
         self._versions = versions
@@ -96,7 +96,7 @@ class Versions:
         return self._by_name[name]
 
     def statuses(self) -> tuple[Status, ...]:
-        """The status of each version at this moment, in their order."""
+        """The state of each version now, in their order."""
         return tuple([version.status() for version in self._versions])
 
     @property

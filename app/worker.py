@@ -1,7 +1,7 @@
 """The gunicorn worker and logger of the service.
 
-The worker answers malformed HTTP in the envelope, announces every close of a connection, and waits for no client on the
-thread that accepts all others.
+The worker answers malformed HTTP in the envelope and announces every close of a connection. Its main thread, which
+accepts connections, waits for no client.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from app.logs import log_unforeseen
 from app.settings import SettingsError
 
 LINGER_SECONDS = 2.0
-"""The longest time for which a closed connection is read on, so that its client can read the answer."""
+"""Seconds for which a closed connection is still read, so that its client can read the answer."""
 
 LINGER_BYTES = 1024 * 1024
-"""The most that is read of it."""
+"""Bytes that are still read of a closed connection."""
 
 MAX_LINGERING = 64
-"""Connections that are read on at once."""
+"""Closed connections that are still read at the same time."""
 
 MAX_UNREAD_BYTES = 256 * 1024
-"""The most that is read of a body that the app did not want, to keep the connection; the shipped nginx lets in less."""
+"""Bytes that are read of a body that the app did not read, to keep the connection. The shipped nginx lets in less."""
 
 _CHUNK = 65_536
 
@@ -54,14 +54,14 @@ logger = logging.getLogger(__name__)
 
 
 class ServerLogger(Logger):  # type: ignore[misc]  # gunicorn ships no types
-    """gunicorn's logger without its access log: addresses are personal data, and the service has a line of its own."""
+    """gunicorn's logger without its access log, which shows addresses. The service writes a line of its own."""
 
     def access(self, *_: Any) -> None:
-        """Do nothing; gunicorn would collect all that a line may show, even where none is written."""
+        """Do nothing. gunicorn would collect the parts of a line even when it writes none."""
 
 
 class Connection(TConn):  # type: ignore[misc]  # gunicorn ships no types
-    """A connection whose close keeps nobody waiting."""
+    """A connection that closes without holding up the worker."""
 
     def __init__(self, worker: EnvelopeWorker, client: socket.socket, address: Any, server: Any) -> None:
         super().__init__(worker.cfg, client, address, server)
@@ -69,7 +69,7 @@ class Connection(TConn):  # type: ignore[misc]  # gunicorn ships no types
         self.bytes_left = LINGER_BYTES
 
     def close(self, graceful: bool = False) -> None:  # noqa: FBT001, FBT002 - gunicorn's signature
-        """Close it; where the client may still be sending, the worker reads on for a while."""
+        """Close it. If the client may still be sending, the worker first reads on for a while."""
         if graceful and self.sock.fileno() >= 0 and self._may_be_sending():
             self._linger(self)
         else:
@@ -87,7 +87,7 @@ class Connection(TConn):  # type: ignore[misc]  # gunicorn ships no types
 
 
 class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
-    """A gthread worker that lets the app's own handlers render what gunicorn would answer in HTML."""
+    """A gthread worker. The app's error handlers render the errors that gunicorn would answer in HTML."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -95,7 +95,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
         self._say_from = 0.0
 
     def load_wsgi(self) -> None:
-        """Make the app; settings that it cannot use stop the service, where gunicorn would try again without end."""
+        """Make the app. Settings that it cannot use stop the service; gunicorn would start workers without end."""
         try:
             super().load_wsgi()
         except SettingsError as error:
@@ -104,10 +104,10 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
         self.wsgi.wsgi_app = self._announcing_close(self.wsgi.wsgi_app)
 
     def _announcing_close(self, app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
-        """The app; its responses announce that their connection is closed, whenever it is (RFC 9112, section 9.6).
+        """The app, whose responses announce every close of their connection (RFC 9112, section 9.6).
 
-        gunicorn decides that before the app runs. It closes without a word if it is told to stop meanwhile, or if much
-        of the body is left unread. A proxy would send the next client's request into such a connection.
+        gunicorn decides about the close before the app runs. Later it closes without an announcement when it has been
+        told to stop, or when much of the body was not read. A proxy would send the next request into that connection.
         """
 
         def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -123,7 +123,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
         return serve
 
     def accept(self, listener: socket.socket) -> None:
-        """Accept a connection; when that fails, without a free descriptor above all, go on with those there are."""
+        """Accept a connection. When that fails, mostly for want of descriptors, go on with the others."""
         try:
             client, address = listener.accept()
         except OSError as error:
@@ -131,7 +131,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
                 self._pause(error)
             return
         self.nr_conns += 1
-        # It gets a thread once it has said something. gunicorn would let one wait for that, five seconds each.
+        # It gets a thread when it has sent something. gunicorn would let a thread wait up to five seconds for that.
         conn = Connection(self, client, address, listener.getsockname())
         conn.set_timeout()
         self.pending_conns.append(conn)
@@ -141,30 +141,30 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
         now = time.monotonic()
         if now >= self._say_from:
             self.log.error("connections have to wait: %s", error.strerror)
-        self._say_from = now + _SAY_AGAIN_SECONDS  # so that it is said once, however long it lasts
-        # The listener stays readable: without a pause the loop would do nothing but try again.
+        self._say_from = now + _SAY_AGAIN_SECONDS  # one line, however long it lasts
+        # The listener stays readable, so without a pause the loop would try again all the time.
         time.sleep(_PAUSE_SECONDS)
 
     def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's signature
-        """Accept connections or not; a stopping worker first takes those that wait: nobody else would answer them."""
+        """Accept connections or not. A stopping worker first accepts those that wait: nobody else answers them."""
         if not (enabled or self.alive):
             for listener in self.sockets:
                 taken = -1
                 while taken < self.nr_conns:
                     taken = self.nr_conns
-                    self.accept(listener)  # counts it in nr_conns, if there was one
+                    self.accept(listener)  # raises nr_conns when it has accepted one
         super().set_accept_enabled(enabled)
 
     def _cap_keepalive(self, deadline: float) -> None:
-        """Let a stopping worker wait no longer for connections that have said nothing than for those that are kept."""
+        """Limit how long a stopping worker keeps connections: those that have sent nothing, too."""
         super()._cap_keepalive(deadline)
         for conn in self.pending_conns:
             conn.timeout = min(conn.timeout, deadline)
 
     def linger(self, conn: Connection) -> None:
-        """Read on what a client sends after its answer: a close at once would reset the connection, answer included.
+        """Go on reading from a client that has its answer. Closing at once could lose the answer.
 
-        gunicorn waits for that on its main thread, client by client.
+        gunicorn would do so on its main thread, one client after the other.
         """
         try:
             conn.sock.setblocking(False)
@@ -190,20 +190,20 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
 
     def _let_go(self, conn: Connection) -> None:
         if conn not in self._lingering:
-            return  # it made room for another one after the poller had found it readable
+            return  # it has made room for another one since the poller found it readable
         self._lingering.remove(conn)
         self.poller.unregister(conn.sock)
         self.nr_conns -= 1
         conn.close()
 
     def murder_pending(self) -> None:
-        """Close what has waited for data, and what has lingered, for long enough."""
+        """Close the connections whose time to send or to linger is over."""
         super().murder_pending()
         while self._lingering and self._lingering[0].timeout <= time.monotonic():
             self._let_go(self._lingering[0])
 
     def handle_error(self, _req: Any, client: socket.socket, addr: Any, exc: BaseException) -> None:
-        """Answer a request that never reached the app, or that broke outside of it; the connection is closed after."""
+        """Answer a request that never reached the app or failed outside of it, and close the connection."""
         if isinstance(exc, ParseException) and not isinstance(exc, (InvalidResponseHeader, InvalidResponseHeaderName)):
             # gunicorn would log the address and a piece of the request, which can be personal data.
             self.log.warning("malformed request refused: %s", type(exc).__name__)
@@ -211,7 +211,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
         else:
             log_unforeseen(logger, exc, "the server")
             error = ApiError(ErrorCode.INTERNAL_ERROR)
-        # What could not be parsed has no method and no version: it is answered as the plainest of requests.
+        # A request that could not be parsed has no method and no version. It is answered like a plain GET.
         request = SimpleNamespace(method="GET", version=(1, 1), headers=[], should_close=lambda: True)
         response = Response(request, client, self.cfg)
         try:
@@ -241,7 +241,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
 
 
 def _is_read(body: Any, client: socket.socket) -> bool:
-    """Read what has come of a request's body, without waiting for more; returns whether that is all of it."""
+    """Read the part of a body that has arrived, without waiting. True when it is complete."""
     if body.failed:
         return False
     client.setblocking(False)

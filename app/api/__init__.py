@@ -1,1 +1,1 @@
-"""What speaks HTTP."""
+"""Everything that speaks HTTP."""

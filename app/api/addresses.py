@@ -1,4 +1,4 @@
-"""Where a request came from and what it calls this service, as far as the proxies in front can be believed."""
+"""The client of a request and the base address of the service, as far as the trusted proxies vouch for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 class Addresses:
-    """Reads both from a WSGI environ (PEP 3333)."""
+    """Client, request id and base address of a WSGI environ (PEP 3333)."""
 
     def __init__(self, settings: Settings) -> None:
         self._public_base_url = settings.public_base_url
@@ -27,7 +27,7 @@ class Addresses:
 
     @property
     def are_fixed(self) -> bool:
-        """True when the operator has set the base address; else it is what a client names."""
+        """True when the operator has set the base address. Else it is the one that the client names."""
         return self._public_base_url is not None
 
     def client(self, environ: dict[str, Any]) -> bytes:
@@ -37,7 +37,7 @@ class Addresses:
         )
 
     def request_id(self, environ: dict[str, Any]) -> str:
-        """The id that a trusted proxy gave the request, in the form of nginx's $request_id; else empty."""
+        """The id that a trusted proxy gave the request, if it has the form of nginx's $request_id; else empty."""
         given: str = environ.get("HTTP_X_REQUEST_ID", "") if self._trusted_proxies else ""
         return given if len(given) == _REQUEST_ID_LENGTH and _HEXADECIMAL.issuperset(given) else ""
 
@@ -61,7 +61,7 @@ def _own_host(environ: dict[str, Any]) -> str:
 
 @lru_cache(maxsize=64)
 def _url(scheme: str, host: str) -> str | None:
-    """The URL, unless a client made up something that is none."""
+    """The URL; None when a client sent something that makes no URL."""
     if re.fullmatch(r"https?", scheme) and re.fullmatch(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", host):
         return f"{scheme}://{host}"
     return None

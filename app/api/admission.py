@@ -1,4 +1,4 @@
-"""The gate before all views: who asks, and whether the request goes on."""
+"""The admission of a request: its id, its client, the /api quota and the sunset of its version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REFUSED_BY_SERVER = "app.refused_by_server"
 
 
 class Admission:
-    """Decides whether a request reaches its view: first the /api quota, then the sunset of its version."""
+    """Decides whether a request goes on to its view."""
 
     def __init__(self, *, addresses: Addresses, quotas: Quotas, versions: Versions) -> None:
         self._addresses = addresses
@@ -24,7 +24,7 @@ class Admission:
         self._versions = versions
 
     def admit(self, request: Request) -> None:
-        """Identify the request and its client; raises ApiError when it goes no further."""
+        """Identify the request, then check quota and sunset; raises ApiError when it goes no further."""
         environ = request.environ
         request.id = self._addresses.request_id(environ) or _new_request_id()
         request.client = self._addresses.client(environ)
@@ -40,5 +40,5 @@ class Admission:
 
 
 def _new_request_id() -> str:
-    # It is no secret, and os.urandom would hand the interpreter's lock to another thread in every request.
+    # An id is no secret. os.urandom would release the interpreter's lock, and the request would wait for it again.
     return f"{random.getrandbits(128):032x}"

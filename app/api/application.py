@@ -27,10 +27,10 @@ logger = logging.getLogger(__name__)
 
 
 class Response(flask.Response):
-    """A JSON response. On its way to the server it gets the fields of every response, which nothing can take away.
+    """A JSON response that carries the fields of every response.
 
-    They are added there as they are: werkzeug checks and copies field by field, which would take as long as the rest of
-    a request.
+    They are added when the server asks for the response, so no hook and no extension can change or remove them. They do
+    not go through werkzeug's Headers, which check and copy each field: that takes as long as the rest of a request.
     """
 
     default_mimetype = "application/json"
@@ -39,18 +39,18 @@ class Response(flask.Response):
     fields_of_every_response: Sequence[tuple[str, str]] = ()
 
     def get_wsgi_response(self, environ: dict[str, Any]) -> tuple[Iterable[bytes], str, list[tuple[str, str]]]:
-        """The response as PEP 3333 has it. A field of its own gives way to one of the same name in every response."""
+        """Body, status and fields for PEP 3333. A field of every response replaces one of the same name."""
         own = list(self.headers)
         body, status = cast("Iterable[bytes]", self.response), self.status
         fields = [("Cache-Control", self.caching), *self.fields_of_every_response]
         if environ["REQUEST_METHOD"] == "HEAD" or not self._is_as_made(own):
             body, status, own = super().get_wsgi_response(environ)
-            names = {name.lower() for name, _ in fields} - {"link"}  # of which there may be several
+            names = {name.lower() for name, _ in fields} - {"link"}  # a response may have several
             own = [(name, value) for name, value in own if name.lower() not in names]
         return body, status, own + fields
 
     def _is_as_made(self, own: list[tuple[str, str]]) -> bool:
-        """True for a body of bytes to which nobody has added anything: werkzeug would change nothing in it."""
+        """True for plain bytes to which nobody has added anything, so that werkzeug would change nothing."""
         return (
             self.status_code == HTTPStatus.OK
             and [name for name, _ in own] == ["Content-Type", "Content-Length"]
@@ -64,7 +64,7 @@ class _Json(DefaultJSONProvider):
 
 
 class _Adapter(MapAdapter):
-    """The router of one request. What it has found for a path without parameters is remembered for the next request."""
+    """The router of one request. Rules that it finds for paths without parameters are remembered by all of them."""
 
     def __init__(self, url_map: Map, found: dict[tuple[str, str], Rule], addresses: Addresses, of: Request) -> None:
         super().__init__(url_map, "", "/", "", "http", of.path, of.method)
@@ -82,8 +82,8 @@ class _Adapter(MapAdapter):
     ) -> tuple[Any, Mapping[str, Any]]:
         """The rule, or its endpoint, and the arguments of the view.
 
-        Raises NotFound where werkzeug would redirect to a path with other slashes or take the one for the other, and
-        MethodNotAllowed.
+        Raises MethodNotAllowed and NotFound. A path with a slash too many or too few is not found: werkzeug would
+        redirect it or serve it.
         """
         path, verb = path_info or self.path_info, method or self.default_method
         rule = self._found.get((path, verb))
@@ -100,7 +100,7 @@ class _Adapter(MapAdapter):
         return rule if return_rule else rule.endpoint, arguments
 
     def build(self, *args: Any, **kwargs: Any) -> str:
-        """The address of an endpoint, with the host and the prefix that clients know."""
+        """The address of an endpoint. Its host and prefix are those of the base address."""
         self.url_scheme, _, rest = self._addresses.base_url(self._environ).partition("://")
         self.server_name, _, prefix = rest.partition("/")
         self.script_name = f"/{prefix}/" if prefix else "/"
@@ -108,11 +108,11 @@ class _Adapter(MapAdapter):
 
 
 class Application(flask.Flask):
-    """A Flask application that takes the service's own steps first and last.
+    """A Flask application with two steps of its own for each request.
 
-    The admission comes before all that Flask runs before a request. The fields of every response and the line in the
-    log come after all that it runs after one. Hooks, signals, sessions and extensions work as in any Flask application;
-    where none is registered, Flask's walk through its lists is left out.
+    The first step is the admission, before all ``before_request`` functions. The last step adds the fields of every
+    response and writes the log line, after all ``after_request`` functions. Hooks, signals, sessions and extensions
+    work as in any Flask application. Flask walks through its lists only when something is registered in them.
     """
 
     request_class = Request
@@ -140,7 +140,7 @@ class Application(flask.Flask):
         self._found: dict[tuple[str, str], Rule] = {}
 
     def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
-        """The router of a request; Flask's own outside of one."""
+        """The router of a request; outside of one, Flask's own."""
         if request is None:
             return super().create_url_adapter(None)
         return _Adapter(self.url_map, self._found, self._addresses, cast("Request", request))
@@ -160,7 +160,7 @@ class Application(flask.Flask):
         return response
 
     def make_response(self, rv: ResponseReturnValue) -> flask.Response:
-        """The response to what a view has returned; bytes are JSON that is ready to be sent."""
+        """The response made from the return value of a view; bytes are JSON that is ready to be sent."""
         if isinstance(rv, bytes):
             return Response(rv, content_type=Response.default_mimetype)
         return super().make_response(rv)
@@ -172,7 +172,7 @@ class Application(flask.Flask):
             response = super().process_response(response)
         except Exception as error:
             if current.error_code != ErrorCode.INTERNAL_ERROR:
-                raise  # to the error handlers, whose response comes here, too
+                raise  # the error handlers answer it, and their response passes here again
             log_unforeseen(logger, error, "a function that runs after each request")
         final = cast("Response", Response.force_type(response, current.environ))
         final.fields_of_every_response = self._fields(current, final)

@@ -13,12 +13,13 @@ from app.errors import ApiError, ErrorCode
 
 MAX_BODY_BYTES = 64 * 1024
 MAX_NESTING = 32
-"""Levels of arrays and objects in a JSON body: more is refused, before it exhausts the stack of whoever walks it."""
+"""Levels of arrays and objects in a JSON body. Deeper ones are refused, because code that walks them could exhaust the
+stack."""
 
 Reason = Literal[
     "content_type", "empty", "too_large", "incomplete", "encoding", "syntax", "nesting", "not_an_object", "http"
 ]
-"""``error.details.reason`` of an invalid_body that no single field explains."""
+"""``error.details.reason`` of an invalid_body that is not the fault of single fields."""
 
 
 def invalid_body(reason: Reason) -> ApiError:
@@ -51,7 +52,7 @@ def _read(environ: dict[str, Any]) -> bytes:
         raise invalid_body("http")
     declared = int(length) if length else None
     if declared is None and not environ.get("wsgi.input_terminated"):
-        return b""  # PEP 3333: without a length nothing says where such a stream ends
+        return b""  # PEP 3333: without a length, the end of such a stream is unknown
     if declared is not None and declared > MAX_BODY_BYTES:
         raise invalid_body("too_large")
     wanted = MAX_BODY_BYTES + 1 if declared is None else declared
@@ -60,7 +61,7 @@ def _read(environ: dict[str, Any]) -> bytes:
         while len(raw) < wanted and (chunk := environ["wsgi.input"].read(wanted - len(raw))):
             raw += chunk
     except Exception as error:
-        # The server's parser, whose exceptions no standard names, found the framing of the body broken.
+        # The framing of the body is broken. Each server has its own exceptions for that.
         raise invalid_body("incomplete") from error
     if len(raw) > MAX_BODY_BYTES:
         raise invalid_body("too_large")
@@ -134,6 +135,6 @@ _LONE_SURROGATE = re.compile(
 
 
 def _has_lone_surrogate(text: str) -> bool:
-    """True when a JSON text escapes half of a character, which no later encoding would survive."""
-    # To parse and to encode it once more would find the same, and hold the interpreter's lock twice as long.
+    """True when a JSON text escapes half of a character: it could not be encoded later."""
+    # Encoding the parsed body would find the same, but it would hold the interpreter's lock twice as long.
     return _LONE_SURROGATE.search(text.replace("\\\\", "__")) is not None

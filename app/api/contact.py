@@ -16,7 +16,7 @@ _ACCEPTED = envelope.success(message=ACCEPTED)
 
 
 def create_contact_view(service: ContactService, quotas: Quotas) -> Callable[[], bytes]:
-    """The view function; every POST counts against the quota, whatever becomes of it."""
+    """The view function. Every POST counts against the contact quota, a refused one too."""
 
     def submit_contact() -> bytes:
         quotas.count_contact(request)

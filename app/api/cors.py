@@ -1,4 +1,4 @@
-"""The CORS policy, decided by flask-cors once per allowed origin and set of methods."""
+"""The CORS policy. flask-cors decides once for each allowed origin and set of methods."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ MAX_AGE_SECONDS = 86_400
 
 
 class CorsPolicy:
-    """The fields for each Origin, kept from the first time.
+    """The CORS fields for each allowed Origin.
 
-    flask-cors as an extension would decide the same thing with each response, and leave a Vary line of its own.
+    flask-cors as an extension would decide again for each response, and add a second Vary line.
     """
 
     def __init__(self, settings: Settings) -> None:

@@ -36,7 +36,7 @@ SIGNALLING = {
 }
 
 _KEPT_BODIES = 32
-"""Without PUBLIC_BASE_URL they differ by the Host that a client names: so many of them are kept."""
+"""The most bodies that are kept. Without PUBLIC_BASE_URL there is one for each Host that clients name."""
 
 
 def create_discovery_blueprint(

@@ -1,4 +1,4 @@
-"""Every error, from whichever layer, as a response in the envelope."""
+"""The error handlers: every error becomes a response in the envelope."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_RETRY_AFTER = 3600
 
 
 def register_error_handlers(app: Flask, *, addresses: Addresses, quotas: Quotas, versions: Versions) -> None:
-    """Put one handler for ApiError and one for werkzeug's HTTP exceptions, to which Flask adds all unforeseen ones."""
+    """Register a handler for ApiError and one for HTTPException, into which Flask turns all other exceptions."""
 
     @app.errorhandler(ApiError)
     def refuse(error: ApiError) -> ResponseReturnValue:

@@ -13,7 +13,7 @@ from app.versions import V1, Status, Version, Versions
 
 
 class ResponseFields:
-    """Writes the fields of the contract: version, limits, CORS and, once it is announced, the version's end."""
+    """Version, rate limits and CORS; adds the deprecation fields when the version has an end date."""
 
     def __init__(self, *, quotas: Quotas, versions: Versions, cors: CorsPolicy) -> None:
         self._quotas = quotas
@@ -22,7 +22,7 @@ class ResponseFields:
         self._current = versions.current
 
     def of(self, request: Request, response: Response) -> list[tuple[str, str]]:
-        """The fields that this response to this request gets."""
+        """The fields of this response to this request."""
         version, environ = request.version, request.environ
         fields = self._constant[self._served_by(version, request.path)] + rate_limit_fields(
             self._quotas.stated(request, response.status_code)

@@ -1,4 +1,4 @@
-"""The two quotas: which of them a request counts against, and what its response says of them."""
+"""The two quotas: which of them a request counts against, and which one its response states."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class Quotas:
                 raise ApiError(ErrorCode.RATE_LIMIT_EXCEEDED)
 
     def count_contact(self, request: Request) -> None:
-        """Count a submission, whatever becomes of it; raises ApiError rate_limit."""
+        """Count a submission; raises ApiError rate_limit."""
         request.decision = decision = self._limits.contact.hit(request.client)
         if not decision.allowed:
             raise ApiError(ErrorCode.RATE_LIMIT)
 
     def stated(self, request: Request, status: int) -> Decision:
-        """The state that the response shows: the decision that refused it, else that of the policy of its path."""
+        """The state for the response: the decision that refused the request, else the state of the path's quota."""
         decision = request.decision
         on_contact_path = request.path in self._contact_paths
-        # A submission may have waited for the mail server, so its state is read anew.
+        # A submission may have waited for the mail server: by now its state is another one.
         if decision is None or (on_contact_path and status != HTTPStatus.TOO_MANY_REQUESTS):
             return (self._limits.contact if on_contact_path else self._limits.api).peek(request.client)
         return decision

@@ -1,4 +1,4 @@
-"""The request, with what the service finds out about it."""
+"""The request and what the service knows of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.versions import Version
 
 
 class Request(flask.Request):
-    """Flask's request, with attributes of the service that are set on its way."""
+    """Flask's request with the service's own attributes. The admission and the error handlers set them."""
 
     id: str = "-"
     """The request's id, which each of its log lines carries."""
@@ -28,8 +28,8 @@ class Request(flask.Request):
     def __init__(self, environ: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         super().__init__(environ, *args, **kwargs)
         self.begun = time.perf_counter()
-        # Werkzeug folds slashes at the front and adds one where there is none. Quotas, sunset, router, header fields
-        # and log must all judge the same path, which is the one that came.
+        # Werkzeug folds slashes at the front and adds a missing one. Quotas, sunset, router, header fields and log
+        # must all judge the same path: the one that came.
         self.path: str = environ["PATH_INFO"].encode("latin-1").decode(errors="replace")
 
 

@@ -14,13 +14,13 @@ from app.settings import Settings
 
 
 class RequestLog:
-    """Says of each request what became of it, without personal data."""
+    """Writes a line for each request, without personal data."""
 
     def __init__(self, settings: Settings) -> None:
         self._logger = RequestLogger("app.request", settings)
 
     def write(self, request: Request, response: Response) -> None:
-        """Write the line. A path that is not ours is not shown, because it can hold anything."""
+        """Write the line. An unknown path is not shown, because it can hold anything."""
         if not self._logger.enabled:
             return
         route = request.url_rule.rule if request.url_rule else "-"

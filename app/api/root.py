@@ -1,4 +1,4 @@
-"""What stands at the site root: the legacy contact path and the OpenAPI document."""
+"""The paths at the site root: the legacy contact path and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ DOCUMENT_FILE = Path(__file__).parents[2] / "static" / "openapi.json"
 
 
 def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], bytes]) -> Blueprint:
-    """The blueprint."""
+    """The blueprint of the site root."""
     blueprint = Blueprint("root", __name__)
     document = json.loads(DOCUMENT_FILE.read_bytes())
-    # Without PUBLIC_BASE_URL the document names the host that a client made up: no cache may show it to another one.
+    # Without PUBLIC_BASE_URL the document names the host that the client sent. No cache may show it to another client.
     caching = f"{'public' if addresses.are_fixed else 'private'}, max-age=300"
 
     @lru_cache(maxsize=32)
@@ -40,7 +40,7 @@ def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], bytes])
         response.caching = caching
         response.headers["ETag"] = etag
         given = request.headers.get("If-None-Match", "")
-        # No tag can hold the quotes of this one (RFC 9110, section 8.8.3): it is found without parsing the others.
+        # The tag has its quotes, which no other tag can hold (RFC 9110, section 8.8.3), so the list need not be parsed.
         if given == "*" or etag in given:
             response.status_code = HTTPStatus.NOT_MODIFIED
         return response

@@ -275,7 +275,7 @@ class SharedStorage:
             self._wake.clear()
 
     def _look(self, pool: _Pool) -> None:
-        """Probe the server on every broken connection, after replacing it, else on an idle one; raises if it is lost."""
+        """Replace and probe each broken connection, or probe an idle one; raises when the server is lost."""
         time_outs = answers = 0
         fastest = TIMEOUT
         asked = False
