@@ -11,8 +11,6 @@ from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.fakes import RecordingMailer
 
-ENDPOINTS = [("GET", "/api/v1"), ("GET", "/api/v1/health"), ("POST", "/api/v1/contact")]
-
 
 class CountingMailer(RecordingMailer):
     def __init__(self) -> None:
@@ -35,12 +33,17 @@ class HangingMailer(RecordingMailer):
 
 
 def test_the_index_lists_every_endpoint_of_the_version(client: ValidatingClient) -> None:
+    rules = [rule for rule in client.application.url_map.iter_rules() if f"{rule.rule}/".startswith("/api/v1/")]
+    served = {
+        (method, rule.rule) for rule in rules for method in rule.methods or () if method not in {"HEAD", "OPTIONS"}
+    }
+
     body = client.get("/api/v1").get_json()
 
     assert body["ok"] is True
     assert body["data"].keys() == {"version", "endpoints"}
     assert body["data"]["version"] == "v1"
-    assert [(endpoint["method"], endpoint["path"]) for endpoint in body["data"]["endpoints"]] == ENDPOINTS
+    assert sorted((endpoint["method"], endpoint["path"]) for endpoint in body["data"]["endpoints"]) == sorted(served)
     for endpoint in body["data"]["endpoints"]:
         assert endpoint.keys() == {"method", "path", "description", "parameters"}
 

@@ -16,8 +16,8 @@ from werkzeug.http import parse_list_header, parse_set_header
 from app import API_POLICY, CONTACT_POLICY
 from tests.factories import API_QUOTA, CONTACT_QUOTA
 
-API, CONTACT = tuple(API_QUOTA), tuple(CONTACT_QUOTA)
-QUOTAS = {API, CONTACT, tuple(API_POLICY), tuple(CONTACT_POLICY)}
+API, CONTACT = API_QUOTA, CONTACT_QUOTA
+QUOTAS: set[tuple[int, int]] = {API, CONTACT, API_POLICY, CONTACT_POLICY}
 """Those of the apps in the tests and those of the service that runs by itself."""
 
 MAIL = {"SALES_EMAIL": "sales@example.com", "MAIL_FROM": "web@example.com"}
