@@ -10,6 +10,7 @@ from flask import abort
 from werkzeug.exceptions import default_exceptions
 from werkzeug.test import TestResponse
 
+from app.errors import ErrorCode
 from app.mail.message import Message
 from tests.client import ValidatingClient
 from tests.conftest import MakeApp, MakeClient
@@ -80,6 +81,10 @@ EXTRAS = {
     "unsupported_api_version": {"details"},
 }
 """What an error says beside code, message, status and hint."""
+
+
+def test_every_code_of_the_catalogue_is_provoked() -> None:
+    assert sorted(ERRORS) == sorted(code.code for code in ErrorCode)
 
 
 @pytest.mark.parametrize("code", ERRORS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -64,6 +65,12 @@ def test_every_served_operation_is_documented_and_every_documented_one_served(ma
 
 def test_the_error_codes_are_those_of_the_catalogue() -> None:
     assert set(enumeration(SCHEMAS["ErrorCode"])) == set(map(str, ErrorCode))
+
+
+def test_the_table_in_the_description_is_the_catalogue() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \|", DOCUMENT["info"]["description"], re.MULTILINE)
+
+    assert sorted(rows) == sorted((code.code, str(code.status)) for code in ErrorCode)
 
 
 def error_examples() -> Iterator[dict[str, Any]]:
@@ -155,9 +162,11 @@ def test_the_quotas_are_those_of_the_code() -> None:
     limits = [
         node for node in nodes(DOCUMENT) if set(node) == {"limit", "window_seconds", "scope"} and node["scope"] == "ip"
     ]
+    table = re.findall(r"\| (\d+) petici\w+ cada (\d+) segundos \|", DOCUMENT["info"]["description"])
     stated = "|".join(f"q={policy.quota};w={policy.window_seconds}" for policy in policies)
 
     assert {(limit["limit"], limit["window_seconds"]) for limit in limits} == {tuple(policy) for policy in policies}
+    assert [tuple(map(int, row)) for row in table] == list(policies)
     assert headers["RateLimit-Policy"]["schema"]["pattern"] == f'^"default";({stated})$'
     for schema in (headers["X-RateLimit-Limit"]["schema"], headers["X-RateLimit-Remaining"]["schema"], rule["limit"]):
         assert schema["maximum"] == max(policy.quota for policy in policies)
