@@ -22,7 +22,7 @@ class StandardError:
     """
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = _without_waiting(descriptor)
+        self._descriptor, self._may_wait = _without_waiting(descriptor)
         self.dropped = 0
         """Lines that were dropped since the start of the process."""
         self._said = 0
@@ -50,9 +50,9 @@ class StandardError:
             line = b"\n" + line
         try:
             for start in range(0, len(line), select.PIPE_BUF):
-                if not self._poll.poll(0):
+                # A pipe takes so many bytes at once or none of them (POSIX, write).
+                if self._may_wait and not self._poll.poll(0):
                     return False
-                # poll promises room for PIPE_BUF bytes in a pipe (POSIX, write). More could wait.
                 os.write(self._descriptor, line[start : start + select.PIPE_BUF])
                 self._is_cut = True
         except OSError:
@@ -61,15 +61,19 @@ class StandardError:
         return True
 
 
-def _without_waiting(descriptor: int) -> int:
-    """A second descriptor for a pipe, on which no write waits. Another process can take the room that poll has found.
+def _without_waiting(descriptor: int) -> tuple[int, bool]:
+    """A descriptor for the same file, and whether a write to it may wait.
 
-    The pipe itself is left as it is, because other programs may write to it, too.
+    A pipe gets a second descriptor, on which no write waits. The first one is left as it is, because other programs may
+    write to it, too.
     """
     with suppress(OSError):  # it is closed, or another user's pipe
-        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-            return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    return descriptor
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISFIFO(mode):
+            return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC), False
+        if stat.S_ISREG(mode):
+            return descriptor, False
+    return descriptor, True
 
 
 standard_error = StandardError(2)

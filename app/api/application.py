@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, cast
 
 import flask
+from flask.ctx import RequestContext
 from flask.globals import request_ctx
 from flask.json.provider import DefaultJSONProvider
 from flask.signals import request_tearing_down
@@ -167,9 +168,11 @@ class Application(flask.Flask):
 
     def process_response(self, response: flask.Response) -> Response:
         """Run what is registered to run after the request, then add the fields of every response and log it."""
-        current = cast("Request", request_ctx.request)
+        context: RequestContext = request_ctx._get_current_object()  # type: ignore[attr-defined]  # noqa: SLF001
+        current = cast("Request", context.request)
         try:
-            response = super().process_response(response)
+            if self._has_work_after(context):
+                response = super().process_response(response)
         except Exception as error:
             if current.error_code != ErrorCode.INTERNAL_ERROR:
                 raise  # the error handlers answer it, and their response passes here again
@@ -178,6 +181,11 @@ class Application(flask.Flask):
         final.fields_of_every_response = self._fields(current, final)
         self._log(current, final)
         return final
+
+    def _has_work_after(self, context: RequestContext) -> bool:
+        """True when Flask's process_response would do anything: it has functions to call or a session to save."""
+        functions, session = context._after_request_functions, context._session  # noqa: SLF001
+        return bool(self.after_request_funcs or functions or not self.session_interface.is_null_session(session))
 
     def do_teardown_request(self, *args: Any, **kwargs: Any) -> None:
         """Run what is registered to run at the end of the request."""

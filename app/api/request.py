@@ -30,7 +30,9 @@ class Request(flask.Request):
         self.begun = time.perf_counter()
         # Werkzeug folds slashes at the front and adds a missing one. Quotas, sunset, router, header fields and log
         # must all judge the same path: the one that came.
-        self.path: str = environ["PATH_INFO"].encode("latin-1").decode(errors="replace")
+        raw: str = environ["PATH_INFO"]
+        if not raw.startswith("/") or raw.startswith("//"):
+            self.path = raw.encode("latin-1").decode(errors="replace")
 
 
 request = cast("Request", flask.request)
