@@ -73,6 +73,7 @@ class RequestLogger:
         self.enabled = settings.log_level in ("debug", "info")
         """False where nothing is to be written."""
         self._name = name
+        self._text = _LINE.format(asctime="{0}", levelname="INFO", name=name, request_id="{1}", message="{2}") + "\n"
         self._formatter = None
         if settings.log_format == "json":
             self._formatter = logging.config.DictConfigurator({}).configure_formatter(dict(_FORMATTERS["json"]))
@@ -81,18 +82,15 @@ class RequestLogger:
         """Write a line; JSON names the parts of the message, which ``fields`` holds."""
         if self._formatter:
             record = {"name": self._name, "levelname": "INFO", "request_id": request_id, "msg": message}
-            line = self._formatter.format(logging.makeLogRecord(record | fields))
+            standard_error.write(self._formatter.format(logging.makeLogRecord(record | fields)) + "\n")
         else:
-            line = _LINE.format(
-                asctime=_now(), levelname="INFO", name=self._name, request_id=request_id, message=message
-            )
-        standard_error.write(line + "\n")
+            standard_error.write(self._text.format(_now(), request_id, message))
 
 
 def _now() -> str:
     """The time in the form of logging.Formatter."""
-    second, fraction = divmod(time.time(), 1)
-    return f"{_local(int(second))},{int(fraction * 1000):03d}"
+    now = time.time()
+    return f"{_local(int(now))},{int(now * 1000) % 1000:03d}"
 
 
 @lru_cache(maxsize=1)
