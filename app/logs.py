@@ -6,6 +6,7 @@ import logging
 import logging.config
 import time
 import traceback
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -69,22 +70,25 @@ class RequestLogger:
     A record on its way through ``logging`` takes longer than everything else that the service does for a GET.
     """
 
-    def __init__(self, name: str, settings: Settings) -> None:
+    def __init__(self, name: str, message: str, parts: Sequence[str], settings: Settings) -> None:
+        """``message`` has a %s for each of its parts, whose names are those in JSON."""
         self.enabled = settings.log_level in ("debug", "info")
         """False where nothing is to be written."""
-        self._name = name
-        self._text = _LINE.format(asctime="{0}", levelname="INFO", name=name, request_id="{1}", message="{2}") + "\n"
+        self._line = {"name": name, "levelname": "INFO", "msg": message}
+        self._parts = parts
+        self._text = _LINE.format(asctime="%s", levelname="INFO", name=name, request_id="%s", message=message) + "\n"
         self._formatter = None
         if settings.log_format == "json":
             self._formatter = logging.config.DictConfigurator({}).configure_formatter(dict(_FORMATTERS["json"]))
 
-    def write(self, request_id: str, message: str, fields: dict[str, Any]) -> None:
-        """Write a line; JSON names the parts of the message, which ``fields`` holds."""
+    def write(self, request_id: str, values: tuple[object, ...]) -> None:
+        """Write a line with the values of the parts."""
         if self._formatter:
-            record = {"name": self._name, "levelname": "INFO", "request_id": request_id, "msg": message}
-            standard_error.write(self._formatter.format(logging.makeLogRecord(record | fields)) + "\n")
+            named = dict(zip(self._parts, values, strict=True))
+            record = logging.makeLogRecord(self._line | named | {"request_id": request_id, "args": values})
+            standard_error.write(self._formatter.format(record) + "\n")
         else:
-            standard_error.write(self._text.format(_now(), request_id, message))
+            standard_error.write(self._text % (_now(), request_id, *values))
 
 
 def _now() -> str:

@@ -131,10 +131,11 @@ def test_the_line_of_a_request_has_the_form_of_all_others(
     log_format: str, configure: Configure, lines: Lines, tmp_path: Path
 ) -> None:
     configure(LOG_FORMAT=log_format)
-    fields = {"status": 200}
+    parts = {"method": "GET", "status": 200}
 
-    logging.getLogger("app.test").info("GET ñ", extra=fields)
-    RequestLogger("app.test", make_settings(tmp_path / "mail", LOG_FORMAT=log_format)).write("-", "GET ñ", fields)
+    logging.getLogger("app.test").info("GET ñ 200", extra=parts)
+    settings = make_settings(tmp_path / "mail", LOG_FORMAT=log_format)
+    RequestLogger("app.test", "%s ñ %s", ["method", "status"], settings).write("-", ("GET", 200))
 
     ours, theirs = (re.sub(r"[\d:,]+", "0", line) for line in lines())
     assert ours == theirs

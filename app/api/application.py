@@ -43,12 +43,12 @@ class Response(flask.Response):
         """Body, status and fields for PEP 3333. A field of every response replaces one of the same name."""
         own = list(self.headers)
         body, status = cast("Iterable[bytes]", self.response), self.status
-        fields = [("Cache-Control", self.caching), *self.fields_of_every_response]
+        fields = self.fields_of_every_response
         if environ["REQUEST_METHOD"] == "HEAD" or not self._is_as_made(own):
             body, status, own = super().get_wsgi_response(environ)
             names = {name.lower() for name, _ in fields} - {"link"}  # a response may have several
             own = [(name, value) for name, value in own if name.lower() not in names]
-        return body, status, own + fields
+        return body, status, [*own, *fields]
 
     def _is_as_made(self, own: list[tuple[str, str]]) -> bool:
         """True for plain bytes to which nobody has added anything, so that werkzeug would change nothing."""
@@ -178,7 +178,7 @@ class Application(flask.Flask):
                 raise  # the error handlers answer it, and their response passes here again
             log_unforeseen(logger, error, "a function that runs after each request")
         final = cast("Response", Response.force_type(response, current.environ))
-        final.fields_of_every_response = self._fields(current, final)
+        final.fields_of_every_response = [("Cache-Control", final.caching), *self._fields(current, final)]
         self._log(current, final)
         return final
 

@@ -70,7 +70,7 @@ def test_the_error_codes_are_those_of_the_catalogue() -> None:
 def test_the_table_in_the_description_is_the_catalogue() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \|", DOCUMENT["info"]["description"], re.MULTILINE)
 
-    assert sorted(rows) == sorted((code.code, str(code.status)) for code in ErrorCode)
+    assert sorted(rows) == sorted((code, str(code.status)) for code in ErrorCode)
 
 
 def error_examples() -> Iterator[dict[str, Any]]:
