@@ -67,7 +67,7 @@ def logging_config(settings: Settings) -> dict[str, Any]:
 class RequestLogger:
     """Writes the line of each request in the form of all other lines, but without ``logging``.
 
-    A record on its way through ``logging`` takes longer than everything else that the service does for a GET.
+    To log one line with ``logging`` takes longer than all other work for a GET.
     """
 
     def __init__(self, name: str, message: str, parts: Sequence[str], settings: Settings) -> None:

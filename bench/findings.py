@@ -53,7 +53,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Findings:
-    """All of a section."""
+    """The findings of one section."""
 
     columns: list[str]
     rows: list[list[str]]

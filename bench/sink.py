@@ -25,7 +25,7 @@ class Behaviour(TypedDict, total=False):
     milliseconds: int
     """Milliseconds between a command and its answer."""
     silent: bool
-    """It never says a word."""
+    """It accepts connections and never answers."""
     secure: bool
     """It offers STARTTLS and AUTH."""
 

@@ -25,7 +25,7 @@ class Station:
     errors: tuple[ErrorCode, ...] = ()
     success: str = ""
     outside: tuple[tuple[str, str], ...] = ()
-    """Places outside of the service that it uses, in this order, each with its use."""
+    """The places outside of the service that the station uses, in this order, each with its purpose."""
 
 
 STATIONS = (

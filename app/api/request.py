@@ -29,7 +29,7 @@ class Request(flask.Request):
         super().__init__(environ, *args, **kwargs)
         self.begun = time.perf_counter()
         # Werkzeug folds slashes at the front and adds a missing one. Quotas, sunset, router, header fields and log
-        # must all judge the same path: the one that came.
+        # must all use the same path, exactly as it arrived.
         raw: str = environ["PATH_INFO"]
         if not raw.startswith("/") or raw.startswith("//"):
             self.path = raw.encode("latin-1").decode(errors="replace")

@@ -18,7 +18,7 @@ CHECK_INTERVAL = 15.0
 """Seconds from the end of one check to the start of the next."""
 
 MAX_AGE = 30.0
-"""Seconds after which a result is too old: the next check hangs, and so would a message."""
+"""Seconds after which a result is too old. Then the next check hangs, and a message would hang, too."""
 
 OK, FAIL = "ok", "fail"
 STORAGE_STATES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EROFS: "read_only"}
@@ -87,7 +87,7 @@ class MailHealth:
         return MailCheck(ok, server, storage, checked_at, latency_ms, self._undelivered)
 
     def stop(self) -> None:
-        """End the threads. Waits for each one second at most, because a check may hang."""
+        """End the threads. Waits at most one second for each thread, because a check may hang."""
         for check in self._checks:
             check.stopped.set()
         for check in self._checks:
