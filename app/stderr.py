@@ -33,7 +33,7 @@ class StandardError:
         self._poll.register(self._descriptor, select.POLLOUT)
 
     def write(self, line: str) -> None:
-        """Write a line or drop it. A line that passes is followed, at most once a minute, by the new count."""
+        """Write a line or drop it. At most once a minute the log says how many were dropped."""
         with self._lock:
             if not self._pass_on(line.encode(errors="backslashreplace")):
                 self.dropped += 1

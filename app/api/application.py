@@ -1,9 +1,9 @@
-"""The Flask application of the service and its responses."""
+"""The Flask application of the service."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, cast
@@ -14,98 +14,22 @@ from flask.globals import request_ctx
 from flask.json.provider import DefaultJSONProvider
 from flask.signals import request_tearing_down
 from flask.typing import ResponseReturnValue
-from werkzeug.exceptions import NotFound
-from werkzeug.routing import Map, MapAdapter, RequestRedirect, Rule
+from werkzeug.routing import MapAdapter, Rule
 
 from app.api.addresses import Addresses
 from app.api.paths import allow
 from app.api.request import Request, request
+from app.api.response import Response
+from app.api.router import Router
 from app.background import Background
-from app.errors import ErrorCode
 from app.logs import drop_exception_text, log_unforeseen
 
 logger = logging.getLogger(__name__)
 
 
-class Response(flask.Response):
-    """A JSON response that carries the fields of every response.
-
-    They are added when the server asks for the response, so no hook and no extension can change or remove them. They do
-    not go through werkzeug's Headers, which check and copy each field: that takes as long as the rest of a request.
-    """
-
-    default_mimetype = "application/json"
-    caching = "no-store"
-    """The Cache-Control of this response, which a view may set."""
-    fields_of_every_response: Sequence[tuple[str, str]] = ()
-
-    def get_wsgi_response(self, environ: dict[str, Any]) -> tuple[Iterable[bytes], str, list[tuple[str, str]]]:
-        """Body, status and fields for PEP 3333. A field of every response replaces one of the same name."""
-        own = list(self.headers)
-        body, status = cast("Iterable[bytes]", self.response), self.status
-        fields = self.fields_of_every_response
-        if environ["REQUEST_METHOD"] == "HEAD" or not self._is_as_made(own):
-            body, status, own = super().get_wsgi_response(environ)
-            names = {name.lower() for name, _ in fields} - {"link"}  # a response may have several
-            own = [(name, value) for name, value in own if name.lower() not in names]
-        return body, status, [*own, *fields]
-
-    def _is_as_made(self, own: list[tuple[str, str]]) -> bool:
-        """True for plain bytes to which nobody has added anything, so that werkzeug would change nothing."""
-        return (
-            self.status_code == HTTPStatus.OK
-            and [name for name, _ in own] == ["Content-Type", "Content-Length"]
-            and not self._on_close
-        )
-
-
 class _Json(DefaultJSONProvider):
     ensure_ascii = False
     sort_keys = False
-
-
-class _Adapter(MapAdapter):
-    """The router of one request. Rules that it finds for paths without parameters are remembered by all of them."""
-
-    def __init__(self, url_map: Map, found: dict[tuple[str, str], Rule], addresses: Addresses, of: Request) -> None:
-        super().__init__(url_map, "", "/", "", "http", of.path, of.method)
-        self._found = found
-        self._addresses = addresses
-        self._environ = of.environ
-
-    def match(
-        self,
-        path_info: str | None = None,
-        method: str | None = None,
-        return_rule: bool = False,  # noqa: FBT001, FBT002 - werkzeug's signature
-        *_: Any,
-        **__: Any,
-    ) -> tuple[Any, Mapping[str, Any]]:
-        """The rule, or its endpoint, and the arguments of the view.
-
-        Raises MethodNotAllowed and NotFound. A path with a slash too many or too few is not found: werkzeug would
-        redirect it or serve it.
-        """
-        path, verb = path_info or self.path_info, method or self.default_method
-        rule = self._found.get((path, verb))
-        arguments: Mapping[str, Any] = {}
-        if rule is None:
-            if not path.startswith("/") or path.startswith("//"):
-                raise NotFound
-            try:
-                rule, arguments = super().match(path, verb, return_rule=True)
-            except RequestRedirect as error:
-                raise NotFound from error
-            if not rule.arguments:
-                self._found[path, verb] = rule
-        return rule if return_rule else rule.endpoint, arguments
-
-    def build(self, *args: Any, **kwargs: Any) -> str:
-        """The address of an endpoint. Its host and prefix are those of the base address."""
-        self.url_scheme, _, rest = self._addresses.base_url(self._environ).partition("://")
-        self.server_name, _, prefix = rest.partition("/")
-        self.script_name = f"/{prefix}/" if prefix else "/"
-        return super().build(*args, **kwargs)
 
 
 class Application(flask.Flask):
@@ -144,7 +68,7 @@ class Application(flask.Flask):
         """The router of a request; outside of one, Flask's own."""
         if request is None:
             return super().create_url_adapter(None)
-        return _Adapter(self.url_map, self._found, self._addresses, cast("Request", request))
+        return Router(self.url_map, self._found, self._addresses, cast("Request", request))
 
     def preprocess_request(self) -> ResponseReturnValue | None:
         """Admit the request, then run what is registered to run before it; raises ApiError."""
@@ -174,7 +98,7 @@ class Application(flask.Flask):
             if self._has_work_after(context):
                 response = super().process_response(response)
         except Exception as error:
-            if current.error_code != ErrorCode.INTERNAL_ERROR:
+            if not current.failed:
                 raise  # the error handlers answer it, and their response passes here again
             log_unforeseen(logger, error, "a function that runs after each request")
         final = cast("Response", Response.force_type(response, current.environ))
@@ -191,6 +115,11 @@ class Application(flask.Flask):
         """Run what is registered to run at the end of the request."""
         if self.teardown_request_funcs or request_tearing_down.receivers:
             super().do_teardown_request(*args, **kwargs)
+
+    def handle_exception(self, e: Exception) -> flask.Response:
+        """The response to an exception that has no handler of its own."""
+        cast("Request", request_ctx.request).failed = True
+        return super().handle_exception(e)
 
     def log_exception(self, exc_info: tuple[type, BaseException, TracebackType] | tuple[None, None, None]) -> None:
         """Log an exception without its text and the path, which can quote what a visitor has typed."""

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from flask import Flask
 from flask.typing import ResponseReturnValue
-from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, TooManyRequests
 
 from app import envelope
 from app.api import paths
@@ -47,6 +47,9 @@ def _translate(error: HTTPException, path: str, versions: Versions) -> ApiError:
         return ApiError(ErrorCode.METHOD_NOT_ALLOWED)
     if isinstance(error, NotFound):
         return _unknown_path(path, versions)
+    if isinstance(error, TooManyRequests):
+        wait = error.retry_after if isinstance(error.retry_after, int) else None
+        return ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, retry_after=wait)
     if error.code is None or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return ApiError(ErrorCode.INTERNAL_ERROR)
     return ApiError(ErrorCode.INVALID_BODY)

@@ -27,10 +27,9 @@ class ResponseFields:
         fields = self._constant[self._served_by(version, request.path)] + rate_limit_fields(
             self._quotas.stated(request, response.status_code)
         )
-        origin = environ.get("HTTP_ORIGIN", "")
-        fields += self._cors.fields(origin)
-        if request.method == "OPTIONS" and origin and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
-            fields += self._cors.preflight_fields(origin, response.headers.get("Allow"))
+        fields += self._cors.fields(environ.get("HTTP_ORIGIN", ""))
+        if request.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ and "HTTP_ORIGIN" in environ:
+            fields += self._cors.preflight_fields(environ["HTTP_ORIGIN"], response.headers.get("Allow"))
         if version and version.lifecycle and version.status() is not Status.CURRENT:
             fields += version.lifecycle.headers
         return fields

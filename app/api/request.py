@@ -25,12 +25,15 @@ class Request(flask.Request):
     error_code: str = "-"
     """The ``error.code`` of the answer."""
 
+    failed: bool = False
+    """True once an exception without a handler of its own is being answered."""
+
     def __init__(self, environ: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         super().__init__(environ, *args, **kwargs)
         self.begun = time.perf_counter()
         # Werkzeug folds slashes at the front and adds a missing one. Quotas, sunset, router, header fields and log
         # must all use the same path, exactly as it arrived.
-        raw: str = environ["PATH_INFO"]
+        raw: str = environ.get("PATH_INFO", "")
         if not raw.startswith("/") or raw.startswith("//"):
             self.path = raw.encode("latin-1").decode(errors="replace")
 

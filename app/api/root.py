@@ -13,9 +13,9 @@ from werkzeug.http import generate_etag
 
 from app import envelope
 from app.api.addresses import Addresses
-from app.api.application import Response
 from app.api.paths import DOCUMENT, LEGACY_CONTACT
 from app.api.request import request
+from app.api.response import Response
 
 DOCUMENT_FILE = Path(__file__).parents[2] / "static" / "openapi.json"
 

@@ -51,7 +51,7 @@ def create_mail_commands(settings: Settings, spool: Spool) -> AppGroup:
         _require(settings.mail_dir)
         messages = spool.stored()
         if messages and not spool.is_writable():
-            raise click.ClickException("MAIL_DIR cannot be written: what is delivered could not be removed")
+            raise click.ClickException("MAIL_DIR cannot be written, so a delivered message could not be removed")
         named = {f"<{message_id.strip('<>')}>" for message_id in message_ids}  # a shell wants <> quoted
         unknown = named - {stored.message_id for stored in messages}
         for message_id in sorted(unknown):

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 from flask import abort
-from werkzeug.exceptions import default_exceptions
+from werkzeug.exceptions import TooManyRequests, default_exceptions
 from werkzeug.test import TestResponse
 
 from app.errors import ErrorCode
@@ -138,9 +138,23 @@ TRANSLATIONS = {
     415: "invalid_body",
     417: "invalid_body",
     422: "invalid_body",
+    429: "rate_limit_exceeded",
     431: "invalid_body",
 } | {status: "internal_error" for status in default_exceptions if status >= 500}
 """Exceptions whose row in the catalogue is certain; the others may take any row."""
+
+
+def test_a_refusal_of_another_limiter_keeps_its_wait(make_app: MakeApp) -> None:
+    app = make_app()
+
+    @app.get("/slow-down")
+    def slow_down() -> NoReturn:
+        raise TooManyRequests(retry_after=7)
+
+    response = app.test_client().get("/slow-down")
+
+    assert response.headers["Retry-After"] == "7"
+    assert response.get_json()["error"]["retry_after_seconds"] == 7
 
 
 @pytest.mark.parametrize("status", sorted(default_exceptions))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
 from typing import Any, NoReturn
 
@@ -22,7 +22,7 @@ from flask.signals import (
     template_rendered,
 )
 from werkzeug.exceptions import Conflict
-from werkzeug.test import Client, TestResponse
+from werkzeug.test import Client, TestResponse, create_environ, run_wsgi_app
 
 from tests.api.fields import VARYING, assert_contract
 from tests.api.test_errorhandlers import ERRORS
@@ -533,6 +533,20 @@ class TestFailures:
         assert "maria" not in caplog.text
         assert SECRET not in response.text
 
+    @pytest.mark.parametrize("path", ["/crash", "/api"])
+    def test_a_hook_that_always_fails_leaves_the_fields_to_a_handler_of_ones_own(
+        self, app: Flask, caplog: pytest.LogCaptureFixture, path: str
+    ) -> None:
+        app.get("/crash")(fail_with_secrets)
+        app.after_request(fail_with_secrets)
+        app.register_error_handler(500, lambda _: ("mine", 500))
+
+        response = ask(app, path)
+
+        assert (response.status_code, response.text) == (500, "mine")
+        assert_contract(response)
+        assert SECRET not in caplog.text
+
     def test_a_hook_that_fails_once_leaves_the_next_request_alone(self, app: Flask) -> None:
         @app.after_request
         def fail(response: flask.Response) -> flask.Response:
@@ -668,6 +682,18 @@ class TestViews:
 
         assert (second.status_code, second.data) == (304, b"")
         assert_contract(second)
+
+    @pytest.mark.parametrize("chunks", [["a", "ñ"], ("a", "ñ")], ids=["list", "tuple"])
+    def test_text_in_chunks_reaches_the_server_as_bytes(self, app: Flask, chunks: Sequence[str]) -> None:
+        @app.get("/chunks")
+        def chunked() -> flask.Response:
+            response = flask.Response(chunks, content_type="text/plain")
+            response.content_length = 3
+            return response
+
+        body, status, _ = run_wsgi_app(app, create_environ("/chunks"))
+
+        assert (status, list(body)) == ("200 OK", [b"a", "ñ".encode()])
 
     @pytest.mark.parametrize("chunks", [1, 3])
     def test_a_generator_is_closed_however_much_of_it_was_read(self, app: Flask, chunks: int) -> None:

@@ -89,7 +89,9 @@ class TestResend:
             result = disks.run(disks.READ_ONLY, tmp_path, [*FLASK, "mail", "resend"], **server.environ)
 
         assert result.returncode == 1
-        assert result.stderr.endswith("Error: MAIL_DIR cannot be written: what is delivered could not be removed\n")
+        assert result.stderr.endswith(
+            "Error: MAIL_DIR cannot be written, so a delivered message could not be removed\n"
+        )
         assert server.arrivals == []
 
     def test_it_empties_a_full_disk(self, undelivered: Callable[..., None], mail_dir: Path, tmp_path: Path) -> None:
