@@ -14,7 +14,9 @@ from urllib.parse import urlencode
 import pytest
 from freezegun import freeze_time
 from freezegun.api import FrozenDateTimeFactory
+from marshmallow.validate import Length
 
+from app.contact.schema import ContactSchema
 from tests.attack.inputs import BODIES
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
@@ -130,6 +132,14 @@ def path(request: pytest.FixtureRequest) -> str:
 def error_of(response: Any) -> str:
     code: str = response.get_json()["error"]["code"]
     return code
+
+
+def test_every_field_with_a_length_is_tried_at_its_length() -> None:
+    fields = ContactSchema().fields.items()
+
+    lengths = {name: check.max for name, field in fields for check in field.validators if isinstance(check, Length)}
+
+    assert lengths == LENGTHS
 
 
 class TestBothPaths:

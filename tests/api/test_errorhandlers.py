@@ -324,6 +324,10 @@ KNOWN_PATHS = {
 }
 
 
+def test_every_path_of_the_service_is_known(client: ValidatingClient) -> None:
+    assert {rule.rule for rule in client.application.url_map.iter_rules()} == set(KNOWN_PATHS)
+
+
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"])
 @pytest.mark.parametrize("path", KNOWN_PATHS)
 def test_a_method_that_a_known_path_does_not_serve_is_refused_with_allow(

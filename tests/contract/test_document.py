@@ -103,10 +103,14 @@ def test_the_reasons_of_an_invalid_body_are_those_of_the_code() -> None:
     assert reasons == [*get_args(body.Reason), "too_early", "expired"]
 
 
+bodies = pytest.mark.parametrize("body_schema", ["ContactRequest", "ContactForm"])
+
+
+@bodies
 @pytest.mark.parametrize("name", CONTACT_FIELDS)
-def test_a_contact_field_is_documented_as_the_schema_has_it(name: str) -> None:
+def test_a_contact_field_is_documented_as_the_schema_has_it(name: str, body_schema: str) -> None:
     field = CONTACT_FIELDS[name]
-    contact = SCHEMAS["ContactRequest"]
+    contact = SCHEMAS[body_schema]
     documented = resolve(contact["properties"][name])
 
     assert (name in contact["required"]) == field.required
@@ -117,9 +121,10 @@ def test_a_contact_field_is_documented_as_the_schema_has_it(name: str) -> None:
             assert documented["maxLength"] == validator.max
 
 
-def test_the_document_names_no_contact_field_that_the_schema_does_not_know() -> None:
-    assert set(SCHEMAS["ContactRequest"]["properties"]) == set(CONTACT_FIELDS)
-    assert SCHEMAS["ContactRequest"]["additionalProperties"] is not False
+@bodies
+def test_the_document_names_no_contact_field_that_the_schema_does_not_know(body_schema: str) -> None:
+    assert set(SCHEMAS[body_schema]["properties"]) == set(CONTACT_FIELDS)
+    assert SCHEMAS[body_schema]["additionalProperties"] is not False
 
 
 @pytest.mark.parametrize("name", ["captcha_expected", "captcha_input"])
