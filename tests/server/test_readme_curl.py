@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from app import CONTACT_POLICY
 from tests.server.gunicorn import ROOT, serving
 
 EXAMPLE = re.compile(r"^```console\n\$ (curl (?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -15,7 +16,6 @@ ADDRESS = "127.0.0.1:8000"
 """Where the commands expect the service."""
 
 SECONDS_TO_WAIT = re.compile(r'(?<=^Retry-After: )\d+|(?<="retry_after_seconds":)\d+|(?<=;t=)\d+', re.MULTILINE)
-CONTACT_WINDOW = 30
 
 
 def run(command: str, directory: Path) -> str:
@@ -30,7 +30,7 @@ def as_if_at_once(answer: str, seconds: float) -> str:
 
     def give_back(wait: re.Match[str]) -> str:
         left = int(wait[0])
-        return str(max(left, min(left + int(seconds), CONTACT_WINDOW)))
+        return str(max(left, min(left + int(seconds), CONTACT_POLICY.window_seconds)))
 
     return SECONDS_TO_WAIT.sub(give_back, answer)
 
