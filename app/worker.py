@@ -29,7 +29,7 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 from app.api.admission import REFUSED_BY_SERVER
 from app.api.body import invalid_body
 from app.errors import ApiError, ErrorCode
-from app.logs import log_unforeseen
+from app.logs import drop_exception_text, log_unforeseen
 from app.settings import SettingsError
 
 LINGER_SECONDS = 2.0
@@ -102,6 +102,8 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
             self.log.error("%s", error)
             sys.exit(Arbiter.WORKER_BOOT_ERROR)
         self.wsgi.wsgi_app = self._announcing_close(self.wsgi.wsgi_app)
+        # Until here an exception can only tell the operator why the start failed. From here on it can quote a visitor.
+        self.log.error_log.addFilter(drop_exception_text)
 
     def _announcing_close(self, app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
         """The app, whose responses announce every close of their connection (RFC 9112, section 9.6).

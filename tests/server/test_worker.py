@@ -10,10 +10,12 @@ import selectors
 import socket
 from collections import deque
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from gunicorn.config import Config
 
+from app.logs import drop_exception_text
 from app.worker import MAX_LINGERING, Connection, EnvelopeWorker
 from tests.client import validate_response
 from tests.conftest import MakeApp
@@ -48,6 +50,24 @@ def test_a_failure_outside_the_app_is_an_internal_error_in_the_envelope(
     assert json.loads(body)["error"]["code"] == "internal_error"
     assert json.loads(body)["docs"] == "http://localhost/openapi.json"
     validate_response("GET", "/malformed", response.status, dict(response.headers), body)
+    assert "RuntimeError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_a_worker_that_serves_logs_no_text_of_an_exception(
+    worker: EnvelopeWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    # gunicorn logs it by itself when a response fails after its start: in a stream, or while it is closed.
+    app, log, text = worker.wsgi, logging.getLogger("gunicorn.error"), "secret"
+    worker.app, worker.log = SimpleNamespace(wsgi=lambda: app), SimpleNamespace(error_log=log)
+    worker.load_wsgi()
+
+    try:
+        raise RuntimeError(text)
+    except RuntimeError:
+        log.exception("Error handling request")
+
+    log.removeFilter(drop_exception_text)
     assert "RuntimeError" in caplog.text
     assert "secret" not in caplog.text
 
