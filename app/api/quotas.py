@@ -51,8 +51,8 @@ class Quotas:
     def wait(self, request: Request) -> int:
         """Seconds until every quota that a refused request counts against lets it through."""
         waits = [request.decision.reset_after] if request.decision else [0]
-        if request.method == "POST" and request.path in self._contact_paths:
-            for limiter in (self._limits.contact, self._limits.api) if is_under_api(request.path) else ():
+        if request.method == "POST" and request.path in self._contact_paths and is_under_api(request.path):
+            for limiter in (self._limits.contact, self._limits.api):
                 state = limiter.peek(request.client)
                 if not state.allowed:
                     waits.append(state.reset_after)

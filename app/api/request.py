@@ -24,7 +24,6 @@ class Request(flask.Request):
     """The newest decision of a quota that the request was counted against."""
     error_code: str = "-"
     """The ``error.code`` of the answer."""
-
     failed: bool = False
     """True once an exception without a handler of its own is being answered."""
 
