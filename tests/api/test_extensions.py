@@ -69,16 +69,17 @@ def ask_until_refused(app: Flask) -> TestResponse:
     return refused
 
 
-class TestOpenTelemetry:
-    @pytest.fixture
-    def spans(self, app: Flask) -> Iterator[InMemorySpanExporter]:
-        exporter, provider = InMemorySpanExporter(), TracerProvider()
-        provider.add_span_processor(SimpleSpanProcessor(exporter))
-        FlaskInstrumentor.instrument_app(app, tracer_provider=provider)  # type: ignore[no-untyped-call]
-        yield exporter
-        FlaskInstrumentor.uninstrument_app(app)  # type: ignore[no-untyped-call]
-        provider.shutdown()
+@pytest.fixture
+def spans(app: Flask) -> Iterator[InMemorySpanExporter]:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    FlaskInstrumentor.instrument_app(app, tracer_provider=provider)  # type: ignore[no-untyped-call]
+    yield exporter
+    FlaskInstrumentor.uninstrument_app(app)  # type: ignore[no-untyped-call]
+    provider.shutdown()
 
+
+class TestOpenTelemetry:
     @staticmethod
     def told(exporter: InMemorySpanExporter) -> list[tuple[str, Any, Any]]:
         def shown(span: ReadableSpan) -> tuple[str, Any, Any]:
@@ -123,16 +124,6 @@ class TestOpenTelemetry:
             ("GET /openapi.json", "/openapi.json", 200)
         ]
 
-    @requests
-    @pytest.mark.usefixtures("spans")
-    def test_the_answer_stays_the_same(
-        self, app: Flask, method: str, path: str, options: dict[str, Any], status: int
-    ) -> None:
-        response = ask(app, path, method, **options)
-
-        assert response.status_code == status
-        assert_contract(response)
-
 
 class Kept(Transport):
     """Keeps what Sentry would send."""
@@ -153,33 +144,34 @@ class Kept(Transport):
         return [event for event in self._sent if event.get("type") == "transaction"]
 
 
-class TestSentry:
-    @pytest.fixture
-    def sentry(self) -> Iterator[Kept]:
-        call, kept = Flask.__call__, Kept()
-        sentry_sdk.init(
-            dsn="http://key@127.0.0.1:9/1",
-            transport=kept,
-            traces_sample_rate=1.0,
-            # Those would hook into logging, threads and the interpreter's end.
-            default_integrations=False,
-            auto_enabling_integrations=False,
-            integrations=[sentry_flask.FlaskIntegration(transaction_style="url")],
-            # These would start threads.
-            auto_session_tracking=False,
-            enable_backpressure_handling=False,
-        )
-        yield kept
-        sentry_sdk.get_client().close()
-        sentry_sdk.get_global_scope().set_client(None)
-        # What the integration does to Flask it does once in a process, and never undoes.
-        Flask.__call__ = call  # type: ignore[method-assign]
-        before_render_template.disconnect(sentry_flask._add_sentry_trace)
-        request_started.disconnect(sentry_flask._request_started)
-        got_request_exception.disconnect(sentry_flask._capture_exception)
-        sentry_integrations._processed_integrations.discard("flask")
-        sentry_integrations._installed_integrations.discard("flask")
+@pytest.fixture
+def sentry() -> Iterator[Kept]:
+    call, kept = Flask.__call__, Kept()
+    sentry_sdk.init(
+        dsn="http://key@127.0.0.1:9/1",
+        transport=kept,
+        traces_sample_rate=1.0,
+        # Those would hook into logging, threads and the interpreter's end.
+        default_integrations=False,
+        auto_enabling_integrations=False,
+        integrations=[sentry_flask.FlaskIntegration(transaction_style="url")],
+        # These would start threads.
+        auto_session_tracking=False,
+        enable_backpressure_handling=False,
+    )
+    yield kept
+    sentry_sdk.get_client().close()
+    sentry_sdk.get_global_scope().set_client(None)
+    # What the integration does to Flask it does once in a process, and never undoes.
+    Flask.__call__ = call  # type: ignore[method-assign]
+    before_render_template.disconnect(sentry_flask._add_sentry_trace)
+    request_started.disconnect(sentry_flask._request_started)
+    got_request_exception.disconnect(sentry_flask._capture_exception)
+    sentry_integrations._processed_integrations.discard("flask")
+    sentry_integrations._installed_integrations.discard("flask")
 
+
+class TestSentry:
     @pytest.mark.parametrize(
         ("path", "name", "status"),
         [
@@ -224,15 +216,24 @@ class TestSentry:
         assert len(sentry.transactions) == API_QUOTA.quota + 1
         assert sentry.errors == []
 
-    @requests
-    @pytest.mark.usefixtures("sentry")
-    def test_the_answer_stays_the_same(
-        self, app: Flask, method: str, path: str, options: dict[str, Any], status: int
-    ) -> None:
-        response = ask(app, path, method, **options)
 
-        assert response.status_code == status
-        assert_contract(response)
+@requests
+@pytest.mark.parametrize("extension", ["spans", "sentry"])
+def test_an_extension_that_only_watches_leaves_the_answer_as_it_is(
+    request: pytest.FixtureRequest,
+    app: Flask,
+    extension: str,
+    method: str,
+    path: str,
+    options: dict[str, Any],
+    status: int,
+) -> None:
+    request.getfixturevalue(extension)
+
+    response = ask(app, path, method, **options)
+
+    assert response.status_code == status
+    assert_contract(response)
 
 
 class TestPrometheus:
