@@ -7,10 +7,10 @@ import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from flask.testing import FlaskClient
-from jsonschema import Draft202012Validator
+from jsonschema_rs import Draft202012Validator
 from werkzeug.test import TestResponse
 
 DOCUMENT: dict[str, Any] = json.loads((Path(__file__).parents[1] / "static" / "openapi.json").read_bytes())
@@ -48,26 +48,12 @@ def resolve(node: dict[str, Any], document: dict[str, Any] = DOCUMENT) -> dict[s
 def _validator(schema: str, *, any_quota: bool) -> Draft202012Validator:
     # The whole document goes along, so that its references resolve.
     document = ANY_QUOTA if any_quota else DOCUMENT
-    return Draft202012Validator(
-        {"components": document["components"]} | json.loads(schema), format_checker=Draft202012Validator.FORMAT_CHECKER
-    )
+    return Draft202012Validator({"components": document["components"]} | json.loads(schema), validate_formats=True)
 
 
-def validate(value: Any, schema: dict[str, Any], *, any_quota: bool = False) -> None:
-    _validator(json.dumps(schema), any_quota=any_quota).validate(value)
-
-
-def _typed(text: str, schema: dict[str, Any]) -> Any:
-    return int(text) if resolve(schema).get("type") == "integer" else text
-
-
-def _validate_headers(headers: Mapping[str, str], documented: dict[str, Any]) -> None:
-    for name, reference in documented.items():
-        header = resolve(reference, ANY_QUOTA)
-        if name in headers:
-            validate(_typed(headers[name], header["schema"]), header["schema"], any_quota=True)
-        else:
-            assert not header.get("required"), f"{name} is missing"
+def make_validator(schema: dict[str, Any], *, any_quota: bool = False) -> Draft202012Validator:
+    """The validator of a schema of the document, its formats included."""
+    return _validator(json.dumps(schema), any_quota=any_quota)
 
 
 def find_response(method: str, path: str, status: int) -> dict[str, Any]:
@@ -86,16 +72,43 @@ def find_response(method: str, path: str, status: int) -> dict[str, Any]:
     }
 
 
+class _Header(NamedTuple):
+    name: str
+    required: bool
+    is_integer: bool
+    validator: Draft202012Validator
+
+
+@functools.lru_cache(maxsize=1024)
+def _rules(method: str, path: str, status: int) -> tuple[list[_Header], Draft202012Validator | None]:
+    """The documented header fields of a response, and the validator of its body; None when it has no body."""
+    documented = find_response(method, path, status)
+    headers = []
+    for name, reference in documented.get("headers", {}).items():
+        header = resolve(reference, ANY_QUOTA)
+        is_integer = resolve(header["schema"]).get("type") == "integer"
+        validator = make_validator(header["schema"], any_quota=True)
+        headers.append(_Header(name, header.get("required", False), is_integer, validator))
+    if status in NO_CONTENT or method == "HEAD":
+        return headers, None
+    return headers, make_validator(documented["content"]["application/json"]["schema"], any_quota=True)
+
+
 def validate_response(method: str, path: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
     """Hold one response to the document: status, headers and body."""
-    documented = find_response(method, path, status)
-    _validate_headers(headers, documented.get("headers", {}))
-    if status in NO_CONTENT or method == "HEAD":
+    documented, validator = _rules(method, path, status)
+    for header in documented:
+        text = headers.get(header.name)
+        if text is None:
+            assert not header.required, f"{header.name} is missing"
+        else:
+            header.validator.validate(int(text) if header.is_integer else text)
+    if validator is None:
         assert body == b""
         return
     assert headers["Content-Type"] == "application/json"
     payload = json.loads(body)
-    validate(payload, documented["content"]["application/json"]["schema"], any_quota=True)
+    validator.validate(payload)
     if status >= 400:
         assert payload["error"]["status"] == status
 
