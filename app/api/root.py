@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 from flask import Blueprint
 from werkzeug.http import generate_etag
@@ -20,10 +21,17 @@ from app.api.response import Response
 DOCUMENT_FILE = Path(__file__).parents[2] / "static" / "openapi.json"
 
 
+@cache
+def _read_document() -> dict[str, Any]:
+    """The published document, which is read once per process."""
+    document: dict[str, Any] = json.loads(DOCUMENT_FILE.read_bytes())
+    return document
+
+
 def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], bytes]) -> Blueprint:
     """The blueprint of the site root."""
     blueprint = Blueprint("root", __name__)
-    document = json.loads(DOCUMENT_FILE.read_bytes())
+    document = _read_document()
     # Without PUBLIC_BASE_URL the document names the host that the client sent. No cache may show it to another client.
     caching = f"{'public' if addresses.are_fixed else 'private'}, max-age=300"
 

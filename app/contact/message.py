@@ -9,6 +9,7 @@ from binascii import b2a_qp
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
@@ -49,19 +50,24 @@ _to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps would make 
 _TO_TEXT = dict.fromkeys(_CONTROLS, " ") | dict.fromkeys(map(ord, _BREAKS), "\n") | {ord("\t"): "\t"}
 
 
+@cache
+def _templates() -> Environment:
+    """The templates, which are compiled once per process."""
+    return Environment(
+        loader=PackageLoader("app.contact"),
+        autoescape=select_autoescape(["html"]),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+
+
 class Composer:
-    """Writes the messages. The templates are loaded once."""
+    """Writes the messages."""
 
     def __init__(self, sender: str, recipients: Sequence[str]) -> None:
-        templates = Environment(
-            loader=PackageLoader("app.contact"),
-            autoescape=select_autoescape(["html"]),
-            trim_blocks=True,
-            lstrip_blocks=True,
-            auto_reload=False,
-        )
-        self._text = templates.get_template("message.txt")
-        self._html = templates.get_template("message.html")
+        self._text = _templates().get_template("message.txt")
+        self._html = _templates().get_template("message.html")
         self._sender = sender
         self._recipients = ",\r\n ".join(recipients)
         self._domain = sender.rpartition("@")[2]
