@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import freezegun
 import hypothesis
 import pytest
 
@@ -19,6 +20,9 @@ from tests.mail.server import authority
 # Timings decide nothing: a machine may be busy with something else.
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
+
+# pytest measures how long a test takes by its own clock, which goes on while the test holds the time.
+freezegun.configure(extend_ignore_list=["_pytest.timing"])
 
 MakeApp = Callable[..., Application]
 MakeClient = Callable[..., ValidatingClient]
