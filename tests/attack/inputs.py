@@ -20,8 +20,10 @@ _DEMO_FORM = b"form_type=demo&email=ana@example.com"
 
 def _filled(start: bytes, pieces: bytes | Iterable[bytes], end: bytes = b"") -> bytes:
     """As many of the pieces between start and end as 64 KiB hold."""
+    if isinstance(pieces, bytes):
+        return start + pieces * ((MAX_BODY_BYTES - len(start) - len(end)) // len(pieces)) + end
     body = bytearray(start)
-    for piece in itertools.repeat(pieces) if isinstance(pieces, bytes) else pieces:
+    for piece in pieces:
         if len(body) + len(piece) + len(end) > MAX_BODY_BYTES:
             break
         body += piece
