@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +27,12 @@ freezegun.configure(extend_ignore_list=["_pytest.timing"])
 
 MakeApp = Callable[..., Application]
 MakeClient = Callable[..., ValidatingClient]
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two processes for each core, because tests wait as well; a run of chosen files needs no further process."""
+    is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return 2 * (os.cpu_count() or 1) if is_whole else 0
 
 
 @pytest.fixture
