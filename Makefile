@@ -8,11 +8,8 @@ BENCH_VENV := .venv-bench
 NODE := node_modules/.bin
 DEMO_PORT := 8080
 
-# Folders of tests/ with a target of their own, because they need programs that `make test` does not need.
-EXTRA_TESTS := attack browser deploy redis
-
-# Only the tests with a real redis-server run this module, so its coverage is measured there.
-SHARED_LIMITS := app/ratelimit/shared.py
+# `make check` measures the coverage: PYTEST="coverage run -m pytest".
+PYTEST := $(BIN)/python -m pytest
 
 # $(call need,PROGRAM,PACKAGE): installs Debian's package when the program is missing.
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo)
@@ -35,11 +32,8 @@ demo: $(VENV)/.run ## Start the service and, on 127.0.0.1:8080, the example form
 	@$(BIN)/python -m http.server $(DEMO_PORT) --bind 127.0.0.1 --directory examples/contact-form & \
 	form=$$!; trap "kill $$form 2>/dev/null" EXIT INT TERM; $(BIN)/gunicorn
 
-test: $(VENV)/.dev ## Run the tests of the service with their coverage
-	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(EXTRA_TESTS:%=--ignore=tests/%)
-	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report --omit=$(SHARED_LIMITS)
+test: $(VENV)/.dev ## Run the tests that need only Python, or some: make test ARGS="tests/contact -k reply"
+	$(PYTEST) $(ARGS)
 
 test-deploy: $(VENV)/.dev ## Test deploy/ with the real nginx (figures: build/deploy-figures.txt)
 	@$(call need,nginx,nginx)
@@ -58,10 +52,7 @@ test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example fo
 
 test-redis: $(VENV)/.dev ## Test the limits that processes share with a real redis-server
 	@$(call need,redis-server,redis-server)
-	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest tests/redis
-	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report --include=$(SHARED_LIMITS)
+	$(PYTEST) tests/redis
 
 attack: $(VENV)/.dev ## Attack the service as it is shipped (2 minutes; verdicts: build/attacks.txt)
 	@$(call need,nginx,nginx)
@@ -85,7 +76,11 @@ format: $(VENV)/.dev ## Format the code and correct simple mistakes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-check: lint lint-api test test-deploy test-browser test-redis attack ## Run all that CI runs
+check: $(VENV)/.dev node_modules/.package-lock.json ## Run all of the above, side by side, and report the coverage
+	$(BIN)/coverage erase
+	$(MAKE) --jobs=2 --output-sync=target lint lint-api test test-redis test-deploy test-browser PYTEST="$(BIN)/coverage run -m pytest"
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 fuzz: $(VENV)/.dev ## Try tens of thousands of hostile requests (15 to 20 minutes)
 	FUZZ_CASES=8000 $(BIN)/python -m pytest tests/fuzz --hypothesis-show-statistics
