@@ -10,14 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BOOT_SECONDS = 60
+PATIENCE = 60
+"""Seconds for an answer, however busy the machine is."""
 
-_given: set[int] = set()
+LISTENING = r"Listening at: http://127\.0\.0\.1:(\d+)"
+
+_kept: list[socket.socket] = []
 
 
 def newest_worker(log: str) -> int:
@@ -30,66 +34,80 @@ class Server:
     process: subprocess.Popen[bytes]
     port: int
     log_file: Path
+    client: str = "127.0.0.1"
+    """The address from which it is asked: each address of the loopback interface has quotas of its own."""
 
     @property
     def log(self) -> str:
         return self.log_file.read_text()
 
-    def wait_until_it_answers(self) -> None:
+    @property
+    def mail_dir(self) -> Path:
+        return self.log_file.parent / "mail"
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        """What the log says, as soon as it says it."""
         deadline = time.monotonic() + BOOT_SECONDS
-        while not _answers(self):
+        while not (said := re.search(pattern, self.log)):
             assert self.process.poll() is None, self.log
             assert time.monotonic() < deadline, self.log
-            time.sleep(0.05)
+            time.sleep(0.02)
+        return said
 
-    def wait_until_it_takes_no_requests(self) -> None:
-        """Return once the worker has heard that it is to stop: it leaves new connections to wait."""
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            with self.connect() as connection:
-                connection.settimeout(0.5)
-                connection.sendall(b"OPTIONS /api HTTP/1.0\r\n\r\n")
-                try:
-                    connection.recv(1)
-                except TimeoutError:
-                    return
-        raise AssertionError("the service still takes requests")
+    def wait_until_it_answers(self) -> None:
+        """Ask a server that listens already: the answer comes as soon as there is a worker."""
+        try:
+            self.request("OPTIONS", "/api")
+        except OSError as error:
+            raise AssertionError(self.log) from error
+
+    def tell_to_stop(self) -> None:
+        """Return once the worker has heard that it is to stop: it announces the close of a connection that it kept."""
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, PATIENCE)) as connection:
+            announced = _ask_again(connection)
+            assert announced == "keep-alive"
+            self.process.terminate()
+            while announced != "close":
+                announced = _ask_again(connection)
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE, source_address=(self.client, 0))
 
     def request(
         self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> tuple[http.client.HTTPResponse, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        try:
+        source = (self.client, 0)
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, PATIENCE, source_address=source)) as connection:
             connection.request(method, path, body, headers or {})
             response = connection.getresponse()
             return response, response.read()
-        finally:
-            connection.close()
 
 
 def free_port() -> int:
-    """A port that nobody listens on and that no other caller has been given."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-        if port not in _given:
-            _given.add(port)
-            return port
+    """A port for a server that is told its port. Nobody else is given it while this process lives.
+
+    A socket that does not listen keeps it, so a server can still bind it with SO_REUSEADDR, as all of ours do.
+    """
+    keeper = socket.socket()
+    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    keeper.bind(("127.0.0.1", 0))
+    _kept.append(keeper)
+    port: int = keeper.getsockname()[1]
+    return port
 
 
 def start(directory: Path, **environ: str) -> tuple[subprocess.Popen[bytes], Path]:
-    """Starts gunicorn as `make run` does, with nothing in its environment but what is passed."""
+    """Starts gunicorn as `make run` does, with nothing in its environment but what is passed.
+
+    The kernel chooses the port, and the log names it.
+    """
     log_file = directory / "gunicorn.log"
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "COVERAGE_PROCESS_CONFIG") if name in os.environ}
     with log_file.open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "gunicorn"],
             cwd=ROOT,
-            env=kept | {"MAIL_DIR": str(directory / "mail")} | environ,
+            env=kept | {"MAIL_DIR": str(directory / "mail"), "BIND": "127.0.0.1:0"} | environ,
             stdout=log,
             stderr=subprocess.STDOUT,
         )
@@ -98,21 +116,19 @@ def start(directory: Path, **environ: str) -> tuple[subprocess.Popen[bytes], Pat
 
 @contextmanager
 def serving(directory: Path, **environ: str) -> Iterator[Server]:
-    port = free_port()
-    process, log_file = start(directory, BIND=f"127.0.0.1:{port}", **environ)
-    server = Server(process, port, log_file)
+    process, log_file = start(directory, **environ)
+    server = Server(process, 0, log_file)
     try:
+        server = replace(server, port=int(server.wait_for(LISTENING)[1]))
         server.wait_until_it_answers()
-        assert "Booting worker" in server.log, "another server answers"
         yield server
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(PATIENCE)
 
 
-def _answers(server: Server) -> bool:
-    try:
-        server.request("OPTIONS", "/api")
-    except OSError:
-        return False
-    return True
+def _ask_again(connection: http.client.HTTPConnection) -> str | None:
+    connection.request("OPTIONS", "/api")
+    with connection.getresponse() as response:
+        response.read()
+    return response.headers["Connection"]

@@ -8,8 +8,6 @@ import os
 import resource
 import signal
 import socket
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -24,12 +22,6 @@ HEAD = b"%s /openapi.json HTTP/1.1\r\nHost: a\r\n%s\r\n"
 NEXT = b"OPTIONS /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n"
 LARGE = 600_000
 """Bytes of a body that the worker reads on after its answer, but not to keep the connection."""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("connections")) as server:
-        yield server
 
 
 def read_response(connection: socket.socket) -> http.client.HTTPResponse:
@@ -113,8 +105,7 @@ def test_a_worker_that_is_told_to_stop_meanwhile_announces_the_close(tmp_path: P
             % (len(body), body)
         )
         mail_server.wait_until_hung()
-        server.process.terminate()
-        server.wait_until_it_takes_no_requests()
+        server.tell_to_stop()
         mail_server.released.set()
         response = read_response(connection)
 
@@ -189,7 +180,7 @@ def test_a_worker_without_descriptors_goes_on_with_what_it_has(tmp_path: Path) -
             resource.prlimit(worker, resource.RLIMIT_NOFILE, (60, limits[1]))
             for _ in range(100):
                 stack.enter_context(server.connect())
-            wait_for_line(server, "connections have to wait")
+            server.wait_for("connections have to wait")
             kept.sendall(NEXT)
             statuses.append(read_response(kept).status)
         statuses.append(server.request("OPTIONS", "/api")[0].status)
@@ -198,10 +189,3 @@ def test_a_worker_without_descriptors_goes_on_with_what_it_has(tmp_path: Path) -
         assert newest_worker(server.log) == worker
         assert server.log.count("connections have to wait: Too many open files") == 1
         assert "Traceback" not in server.log
-
-
-def wait_for_line(server: Server, text: str) -> None:
-    deadline = time.monotonic() + 30
-    while text not in server.log:
-        assert time.monotonic() < deadline, server.log
-        time.sleep(0.05)

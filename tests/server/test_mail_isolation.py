@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from email.parser import BytesHeaderParser
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from tests.factories import contact_body
+from app.mail.cli import create_mail_commands
+from app.mail.spool import Spool
+from tests.factories import contact_body, make_settings
 from tests.mail.scripted import Act, ScriptedServer
-from tests.server.gunicorn import ROOT, Server, newest_worker, serving
+from tests.server.gunicorn import ROOT, Server, free_port, newest_worker, serving
 
 STATES = {"RCPT": "waiting", "message": "in doubt"}
 """What is known of a message while the server hangs at that stage."""
@@ -30,13 +34,16 @@ REFUSED = (500, "mail_delivery_failed")
 ACCEPTED = (200, None)
 
 
-def post(service: Server, client: int = 0) -> tuple[int, str | None]:
+CLIENTS = itertools.count()
+
+
+def post(service: Server) -> tuple[int, str | None]:
     """What a client at an address of its own is answered: the status and the error's code."""
     response, body = service.request(
         "POST",
         "/api/v1/contact",
         json.dumps(contact_body()).encode(),
-        {"Content-Type": "application/json", "X-Forwarded-For": f"198.51.100.{client}"},
+        {"Content-Type": "application/json", "X-Forwarded-For": f"198.51.100.{next(CLIENTS)}"},
     )
     return response.status, json.loads(body).get("error", {}).get("code")
 
@@ -50,22 +57,28 @@ def settings(mail_server: ScriptedServer, **changes: str) -> dict[str, str]:
     return mail_server.environ | {"TRUSTED_PROXIES": "1", "THREADS": str(THREADS), "SMTP_TIMEOUT": "20"} | changes
 
 
-def operate(directory: Path, mail_server: ScriptedServer, command: str) -> str:
-    """What `flask mail` says in a process of its own."""
+def operate(service: Server, mail_server: ScriptedServer, command: str) -> str:
+    """What `flask mail` says in another process than the service's: in this one."""
+    commands = create_mail_commands(make_settings(service.mail_dir, **settings(mail_server)), Spool(service.mail_dir))
+    return CliRunner().invoke(commands, [command]).stdout
+
+
+def resend(service: Server, mail_server: ScriptedServer) -> str:
+    """What `flask mail resend` says in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "flask", "--app", "wsgi", "mail", command],
+        [sys.executable, "-m", "flask", "--app", "wsgi", "mail", "resend"],
         cwd=ROOT,
-        env=os.environ | settings(mail_server) | {"MAIL_DIR": str(directory / "mail")},
+        env=os.environ | settings(mail_server) | {"MAIL_DIR": str(service.mail_dir)},
         stdout=subprocess.PIPE,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     ).stdout
 
 
-def listed(directory: Path, mail_server: ScriptedServer) -> list[tuple[str, str]]:
+def listed(service: Server, mail_server: ScriptedServer) -> list[tuple[str, str]]:
     """State and Message-ID of what is undelivered."""
-    output = operate(directory, mail_server, "list")
+    output = operate(service, mail_server, "list")
     return re.findall(r"(waiting|in doubt) +(<\S+>)$", output, re.MULTILINE)
 
 
@@ -73,8 +86,8 @@ def message_id(content: bytes) -> str:
     return str(BytesHeaderParser().parsebytes(content)["Message-ID"])
 
 
-def kept(directory: Path) -> list[Path]:
-    return [path for path in (directory / "mail").rglob("*") if path.is_file()]
+def kept(service: Server) -> list[Path]:
+    return [path for path in service.mail_dir.rglob("*") if path.is_file()]
 
 
 def kill_worker(service: Server) -> None:
@@ -88,30 +101,59 @@ def kill_all(service: Server) -> None:
     service.process.wait()
 
 
-@pytest.mark.parametrize("stage", STATES)
-@pytest.mark.parametrize("kill", [kill_worker, kill_all])
-def test_what_was_under_way_when_the_service_was_killed_is_not_lost(
-    tmp_path: Path, stage: str, kill: Callable[[Server], None]
-) -> None:
-    with ScriptedServer({stage: Act.HANG}) as mail_server:
-        with serving(tmp_path, **settings(mail_server)) as service, ThreadPoolExecutor(1) as pool:
-            posted = pool.submit(post, service)
-            mail_server.wait_until_hung()
-            kill(service)
-            with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
-                posted.result()
-            if kill is kill_worker:
-                assert service.request("OPTIONS", "/api")[0].status == 204
+@pytest.fixture(scope="module")
+def mail_port() -> int:
+    """The port of the mail server under which the shared service looks for one: each test starts its own there."""
+    return free_port()
 
-        mail_server.script = {}
-        with serving(tmp_path, **settings(mail_server)):
-            ((state, kept_id),) = listed(tmp_path, mail_server)
-            output = operate(tmp_path, mail_server, "resend")
+
+@pytest.fixture(scope="module")
+def shared_service(tmp_path_factory: pytest.TempPathFactory, mail_port: int) -> Iterator[Server]:
+    mail_server = ScriptedServer(port=mail_port)
+    with serving(tmp_path_factory.mktemp("isolation"), **settings(mail_server, SMTP_TIMEOUT="60")) as service:
+        yield service
+
+
+def lose(service: Server, mail_server: ScriptedServer, kill: Callable[[Server], None]) -> None:
+    """Kill the service while the mail server hangs with a message that its visitor has no answer to."""
+    with ThreadPoolExecutor(1) as pool:
+        posted = pool.submit(post, service)
+        mail_server.wait_until_hung()
+        kill(service)
+        with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
+            posted.result()
+
+
+def assert_that_it_is_not_lost(service: Server, mail_server: ScriptedServer, stage: str) -> None:
+    mail_server.script = {}
+    ((state, kept_id),) = listed(service, mail_server)
+    output = resend(service, mail_server)
 
     assert state == STATES[stage]
     assert "delivered: 250" in output
     assert [message_id(content) for content in mail_server.taken] == [kept_id]
-    assert kept(tmp_path) == []
+    assert kept(service) == []
+
+
+@pytest.mark.parametrize("stage", STATES)
+def test_what_was_under_way_when_a_worker_was_killed_is_not_lost(
+    shared_service: Server, mail_port: int, stage: str
+) -> None:
+    with ScriptedServer({stage: Act.HANG}, port=mail_port) as mail_server:
+        lose(shared_service, mail_server, kill_worker)
+
+        assert shared_service.request("OPTIONS", "/api")[0].status == 204
+        assert_that_it_is_not_lost(shared_service, mail_server, stage)
+
+
+@pytest.mark.parametrize("stage", STATES)
+def test_what_was_under_way_when_the_service_was_killed_is_not_lost(tmp_path: Path, stage: str) -> None:
+    with ScriptedServer({stage: Act.HANG}) as mail_server:
+        with serving(tmp_path, **settings(mail_server)) as service:
+            lose(service, mail_server, kill_all)
+
+        with serving(tmp_path, **settings(mail_server)) as service:
+            assert_that_it_is_not_lost(service, mail_server, stage)
 
 
 def test_a_hand_over_that_runs_when_the_service_is_told_to_stop_comes_to_its_end(tmp_path: Path) -> None:
@@ -122,15 +164,14 @@ def test_a_hand_over_that_runs_when_the_service_is_told_to_stop_comes_to_its_end
     ):
         posted = pool.submit(post, service)
         mail_server.wait_until_hung()
-        service.process.terminate()
-        service.wait_until_it_takes_no_requests()
+        service.tell_to_stop()
         mail_server.released.set()
         answer = posted.result()
 
     assert answer == ACCEPTED
     assert service.process.returncode == 0
     assert len(mail_server.received) == len(mail_server.taken) == 1
-    assert kept(tmp_path) == []
+    assert kept(service) == []
 
 
 def test_posts_that_hang_in_the_mail_server_keep_nobody_else_waiting(tmp_path: Path) -> None:
@@ -140,7 +181,7 @@ def test_posts_that_hang_in_the_mail_server_keep_nobody_else_waiting(tmp_path: P
         serving(tmp_path, **settings(mail_server, SMTP_TIMEOUT="300")) as service,
         ThreadPoolExecutor(2 * THREADS) as pool,
     ):
-        posted = [pool.submit(post, service, client) for client in range(2 * THREADS)]
+        posted = [pool.submit(post, service) for _ in range(2 * THREADS)]
         # One more than half of the threads: the health check hangs too.
         mail_server.wait_until_hung(THREADS // 2 + 1)
         try:
@@ -149,7 +190,7 @@ def test_posts_that_hang_in_the_mail_server_keep_nobody_else_waiting(tmp_path: P
         finally:
             mail_server.released.set()
         answers = {answer.result() for answer in posted}
-        undelivered = listed(tmp_path, mail_server)
+        undelivered = listed(service, mail_server)
 
     assert health == {200}
     assert still_hanging >= THREADS // 2
@@ -164,43 +205,41 @@ def test_a_post_that_hangs_is_answered_within_the_time_allowed(tmp_path: Path) -
         serving(tmp_path, **settings(mail_server, SMTP_TIMEOUT="1")) as service,
         ThreadPoolExecutor(2 * THREADS) as pool,
     ):
-        answers = set(pool.map(lambda client: post(service, client), range(2 * THREADS)))
+        answers = set(pool.map(post, [service] * 2 * THREADS))
 
         # The mail server still hangs: had the service waited for it, nobody would have been answered.
         assert answers == {REFUSED}
-        assert len(kept(tmp_path)) == 2 * THREADS
+        assert len(kept(service)) == 2 * THREADS
 
 
 @pytest.mark.parametrize("pipelining", [False, True], ids=["one by one", "pipelining"])
 def test_a_burst_through_a_slow_relay_is_delivered(
-    tmp_path: Path,
+    shared_service: Server,
+    mail_port: int,
     pipelining: bool,  # noqa: FBT001 - a case of the table
 ) -> None:
     burst = THREADS * 3 // 4
 
     with (
-        ScriptedServer(seconds_per_reply=0.02, pipelining=pipelining) as mail_server,
-        serving(tmp_path, **settings(mail_server, SMTP_TIMEOUT="60")) as service,
+        ScriptedServer(seconds_per_reply=0.02, pipelining=pipelining, port=mail_port) as mail_server,
         ThreadPoolExecutor(burst) as pool,
     ):
-        answers = list(pool.map(lambda client: post(service, client), range(burst)))
+        answers = list(pool.map(post, [shared_service] * burst))
 
     assert answers == [ACCEPTED] * burst
     assert len(mail_server.taken) == burst
-    assert kept(tmp_path) == []
+    assert kept(shared_service) == []
 
 
 @pytest.mark.parametrize("stage", STATES)
-def test_a_resend_leaves_a_message_to_the_service_that_is_sending_it(tmp_path: Path, stage: str) -> None:
-    with (
-        ScriptedServer({stage: Act.HOLD}) as mail_server,
-        serving(tmp_path, **settings(mail_server)) as service,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        posted = pool.submit(post, service)
+def test_a_resend_leaves_a_message_to_the_service_that_is_sending_it(
+    shared_service: Server, mail_port: int, stage: str
+) -> None:
+    with ScriptedServer({stage: Act.HOLD}, port=mail_port) as mail_server, ThreadPoolExecutor(1) as pool:
+        posted = pool.submit(post, shared_service)
         mail_server.wait_until_hung()
         mail_server.script = {}
-        output = operate(tmp_path, mail_server, "resend")
+        output = operate(shared_service, mail_server, "resend")
         taken_by_then = list(mail_server.taken)
         mail_server.released.set()
         answer = posted.result()
@@ -209,4 +248,4 @@ def test_a_resend_leaves_a_message_to_the_service_that_is_sending_it(tmp_path: P
     assert taken_by_then == []
     assert answer == ACCEPTED
     assert len(mail_server.received) == 1
-    assert kept(tmp_path) == []
+    assert kept(shared_service) == []

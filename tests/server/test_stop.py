@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -25,8 +24,7 @@ def test_connections_that_wait_on_the_socket_are_served_before_it_stops(tmp_path
             waiting.append(stack.enter_context(server.connect()))
             waiting[-1].sendall(REQUEST)
         server.process.terminate()
-        while "Handling signal: term" not in server.log:
-            time.sleep(0.01)
+        server.wait_for("Handling signal: term")
         os.kill(worker, signal.SIGCONT)
 
         answers = [answer(connection) for connection in waiting]
