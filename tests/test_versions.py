@@ -36,17 +36,24 @@ SIGNALS = {
 }
 
 
-@pytest.fixture
-def clock() -> Iterator[FrozenDateTimeFactory]:
+@pytest.fixture(scope="module", autouse=True)
+def frozen() -> Iterator[FrozenDateTimeFactory]:
+    """The clock of this module. It is stopped once, because that takes as long as ten requests."""
     with freeze_time(BEFORE_ALL) as frozen:
         assert isinstance(frozen, FrozenDateTimeFactory)
         yield frozen
 
 
+@pytest.fixture(autouse=True)
+def clock(frozen: FrozenDateTimeFactory) -> FrozenDateTimeFactory:
+    """The clock of a test, which stands before all announcements when the test begins."""
+    frozen.move_to(BEFORE_ALL)
+    return frozen
+
+
 @pytest.fixture
-def announced(make_client: MakeClient, clock: FrozenDateTimeFactory) -> ValidatingClient:
+def announced(make_client: MakeClient) -> ValidatingClient:
     """A client of a service that started before the deprecation it announces, on a clock that tests move."""
-    clock.move_to(BEFORE_ALL)
     return make_client(**ANNOUNCED)
 
 
@@ -102,6 +109,10 @@ def send(client: ValidatingClient, method: str, url: str, request: dict[str, Any
 
 
 class TestWithoutAnnouncement:
+    @pytest.fixture(autouse=True)
+    def _long_after_any_announcement(self, clock: FrozenDateTimeFactory) -> None:
+        clock.move_to(LONG_SUNSET)
+
     @under_v1
     def test_no_response_signals_anything(
         self, method: str, url: str, request_: dict[str, Any], status: int, client: ValidatingClient
