@@ -77,9 +77,17 @@ def client(make_client: MakeClient) -> ValidatingClient:
     return make_client()
 
 
-@pytest.fixture
-def _trusted_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is started from here on trusts the mail servers of the tests."""
-    certificate = tmp_path / "authority.pem"
+@pytest.fixture(scope="session")
+def authority_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    certificate = tmp_path_factory.mktemp("authority") / "authority.pem"
     authority().cert_pem.write_to_path(certificate)
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    return certificate
+
+
+@pytest.fixture
+def _trusted_authority(authority_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is started from here on trusts the mail servers of the tests, and no others.
+
+    To read the authorities that the system trusts takes longer than most tests that deliver a message.
+    """
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority_file))

@@ -43,6 +43,9 @@ FAILURES: dict[str, tuple[Callable[[], SmtpServer], dict[str, str]]] = {
 }
 
 
+pytestmark = pytest.mark.usefixtures("_trusted_authority")
+
+
 @pytest.fixture
 def server() -> Iterator[SmtpServer]:
     with SmtpServer() as server:

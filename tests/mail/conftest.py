@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from flask import Flask
 
+from app.mail.cli import create_mail_commands
 from app.mail.mailer import Mailer, create_mailer
 from app.mail.message import Message
 from app.mail.spool import Spool
-from tests.conftest import MakeApp
 from tests.factories import make_settings
 from tests.mail.server import SmtpServer
 
@@ -44,6 +45,11 @@ def letter(number: int, form_type: str = "demo") -> Message:
 CONTENT = letter(1).content
 
 
+@pytest.fixture(autouse=True)
+def _all_mail_servers_are_trusted(_trusted_authority: None) -> None:
+    pass
+
+
 @pytest.fixture
 def message() -> Message:
     return letter(1)
@@ -70,12 +76,15 @@ def make_mailer(mail_dir: Path) -> Iterator[MakeMailer]:
 
 
 @pytest.fixture
-def mail(make_app: MakeApp) -> MailCommand:
-    """Runs ``flask mail`` with arguments, under the settings of a server or of none."""
+def mail(mail_dir: Path) -> MailCommand:
+    """Runs ``flask mail`` with arguments, where the service has run, under the settings of a server or of none."""
+    spool = Spool(mail_dir)
+    spool.prepare()
+    app = Flask(__name__)
 
-    def run(*args: str, server: SmtpServer | None = None, **environ: str) -> Result:
-        app = make_app(**(server.environ if server else {}) | environ)
-        return app.test_cli_runner().invoke(args=["mail", *args])
+    def run(*args: str, server: SmtpServer | None = None) -> Result:
+        commands = create_mail_commands(make_settings(mail_dir, **server.environ if server else {}), spool)
+        return app.test_cli_runner().invoke(commands, args)
 
     return run
 

@@ -25,7 +25,7 @@ from typing import Self
 
 import trustme
 
-from tests.mail.server import HOST, Security, authority
+from tests.mail.server import HOST, Security, reserve_port, tls_of
 
 SECONDS_PER_BYTE = 0.1
 LONG_REPLY = b"250 " + b"x" * 400 + b"\r\n"
@@ -91,8 +91,7 @@ class ScriptedServer:
         self.hung = threading.Semaphore(0)
         """Released once for each connection that begins to hang."""
         self.released = threading.Event()
-        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        (certificate or authority().issue_cert(HOST)).configure_cert(self.tls)
+        self.tls = tls_of(certificate)
 
     @property
     def environ(self) -> dict[str, str]:
@@ -110,8 +109,8 @@ class ScriptedServer:
     def __enter__(self) -> Self:
         self.released.clear()
         self._stopping = False
+        self.port = self.port or reserve_port(self)
         self._listener = create_server((HOST, self.port))
-        self.port = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._accept, name="scripted-server")
         self._thread.start()
         return self

@@ -9,6 +9,7 @@ import functools
 import socket
 import ssl
 import threading
+import weakref
 from asyncio import BaseTransport
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,24 @@ DROP = "drop"
 def authority() -> trustme.CA:
     """The authority of the session, which certifies every server that is not given another certificate."""
     return trustme.CA()
+
+
+@functools.cache
+def tls_of(certificate: trustme.LeafCert | None) -> ssl.SSLContext:
+    """The server's side of TLS. All servers without a certificate of their own share one: it takes long to make."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    (certificate or authority().issue_cert(HOST)).configure_cert(context)
+    return context
+
+
+def reserve_port(owner: object) -> int:
+    """A port that is the owner's as long as it lives: nobody else is given it, also while nobody listens there."""
+    reservation = socket.socket()
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reservation.bind((HOST, 0))
+    weakref.finalize(owner, reservation.close)
+    port: int = reservation.getsockname()[1]
+    return port
 
 
 @dataclass(frozen=True)
@@ -91,10 +110,7 @@ class SmtpServer:
         """How many connections were open at once, at most."""
         self.hung = threading.Event()
         """Set once a client waits for a reply that never comes."""
-        self._tls = None
-        if security != "none":
-            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            (certificate or authority().issue_cert(HOST)).configure_cert(self._tls)
+        self._tls = None if security == "none" else tls_of(certificate)
 
     @property
     def environ(self) -> dict[str, str]:
@@ -111,8 +127,10 @@ class SmtpServer:
         }
 
     def __enter__(self) -> Self:
+        self.port = self.port or reserve_port(self)
         listener = socket.create_server((HOST, self.port))
-        self.port = listener.getsockname()[1]
+        # asyncio does this only for sockets that name their protocol. Else each reply to EHLO waits 40 ms for an ACK.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         # A handshake that a client breaks off is what some tests are about: asyncio has no need to report it.

@@ -77,7 +77,6 @@ def wait_until_readable(connected: socket.socket) -> None:
     assert select.select([connected], [], [], 20)[0], "the server has said nothing"
 
 
-@pytest.mark.usefixtures("_trusted_authority")
 @FLOODS
 @pytest.mark.parametrize("stage", ["connect", "EHLO", "STARTTLS", "second EHLO", "AUTH", "MAIL", "RCPT", "DATA"])
 def test_a_reply_without_end_is_not_read_to_the_end(make_sender: MakeSender, stage: str, flood: Act) -> None:
@@ -145,7 +144,6 @@ def test_an_answer_that_breaks_off_is_none(make_sender: MakeSender, reply: str) 
             send(make_sender(server), FIRST, break_off)
 
 
-@pytest.mark.usefixtures("_trusted_authority")
 @pytest.mark.parametrize("stage", UNASKED)
 def test_a_reply_that_nobody_asked_for_ends_the_connection(make_sender: MakeSender, stage: str) -> None:
     server = ScriptedServer({stage: UNASKED[stage]}, security="starttls", auth=True)
@@ -172,7 +170,6 @@ def test_a_stale_success_does_not_hide_the_refusal_of_the_content(
     assert server.received == []
 
 
-@pytest.mark.usefixtures("_trusted_authority")
 @MODES
 @SECURITIES
 def test_what_comes_before_the_content_is_sent_is_not_the_answer_to_it(
@@ -199,7 +196,6 @@ def test_what_comes_before_the_content_is_sent_is_not_the_answer_to_it(
     assert len(server.connections) == 2
 
 
-@pytest.mark.usefixtures("_trusted_authority")
 @SECURITIES
 def test_what_comes_with_the_answer_to_a_message_is_not_an_answer_to_the_next(
     make_sender: MakeSender, security: Security
@@ -213,7 +209,6 @@ def test_what_comes_with_the_answer_to_a_message_is_not_an_answer_to_the_next(
     assert len(server.connections) == 2
 
 
-@pytest.mark.usefixtures("_trusted_authority")
 @SECURITIES
 def test_what_comes_after_the_answer_to_a_message_is_not_an_answer_to_the_next(
     make_sender: MakeSender, security: Security
@@ -235,7 +230,6 @@ def test_what_comes_after_the_answer_to_a_message_is_not_an_answer_to_the_next(
     assert len(server.connections) == 2
 
 
-@pytest.mark.usefixtures("_trusted_authority")
 def test_the_session_tickets_of_tls_are_no_words_of_the_server(
     make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
