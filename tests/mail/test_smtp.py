@@ -12,6 +12,7 @@ import trustme
 
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
+from tests.mail.clock import run_short_after_content
 from tests.mail.conftest import CONTENT, MakeMailer
 from tests.mail.server import DROP, HANG, HOST, Arrival, Security, SmtpServer, authority
 
@@ -30,7 +31,6 @@ CONTENTS = {
 }
 
 
-@pytest.mark.usefixtures("_trusted_authority")
 @MODES
 @pytest.mark.parametrize("credentials", [None, CREDENTIALS], ids=["anonymous", "authenticated"])
 @pytest.mark.parametrize("security", SECURITIES)
@@ -115,7 +115,6 @@ def test_tls_does_not_go_on_in_clear(make_mailer: MakeMailer, message: Message) 
     assert server.arrivals == []
 
 
-@pytest.mark.usefixtures("_trusted_authority")
 @pytest.mark.parametrize("security", ["starttls", "tls"])
 @pytest.mark.parametrize(
     "certificate",
@@ -183,15 +182,18 @@ def test_whatever_the_server_does_but_take_the_message_is_a_failed_delivery(
 @pytest.mark.parametrize("messages_before", [0, 1], ids=["on a new connection", "on a connection in use"])
 @pytest.mark.parametrize("reply", [HANG, DROP])
 def test_a_message_of_unknown_outcome_is_not_sent_twice(
-    make_mailer: MakeMailer, message: Message, reply: str, messages_before: int
+    make_mailer: MakeMailer, message: Message, monkeypatch: pytest.MonkeyPatch, reply: str, messages_before: int
 ) -> None:
     with SmtpServer() as server:
-        mailer = make_mailer(server, SMTP_TIMEOUT="3")
+        mailer = make_mailer(server, SMTP_TIMEOUT="60")
         for _ in range(messages_before):
             mailer.deliver(message)
         server.replies = {"message": reply}
+        if reply == HANG:
+            run_short_after_content(monkeypatch, allowed=60)
         with pytest.raises(DeliveryError):
             mailer.deliver(message)
+        assert reply != HANG or server.hung.wait(20)
 
     assert len(server.arrivals) == messages_before + 1
 
