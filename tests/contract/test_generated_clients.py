@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import importlib
 import itertools
 import json
@@ -11,20 +12,24 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date
 from enum import StrEnum
 from ipaddress import ip_address
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 import attrs
 import pytest
+from werkzeug.serving import WSGIRequestHandler, make_server
 
-from app import API_POLICY, CONTACT_POLICY
+from app import API_POLICY, CONTACT_POLICY, create_app
+from app.api.application import Application
 from app.errors import ErrorCode
 from tests.client import DOCUMENT
-from tests.factories import SUNSET
-from tests.server.gunicorn import Server, free_port, serving
+from tests.factories import SUNSET, make_settings
+from tests.mail.server import SmtpServer
 
 PACKAGE = "generated_client"
 
@@ -74,7 +79,8 @@ class Api:
     functions: dict[str, Any]
     models: Any
     client: Any
-    server: Server
+    app: Application
+    port: int
 
     def call(
         self,
@@ -91,17 +97,42 @@ class Api:
             request.method = method or request.method
 
         client = self.client(
-            f"http://127.0.0.1:{self.server.port}{prefix}",
+            f"http://127.0.0.1:{self.port}{prefix}",
             headers={"X-Forwarded-For": address or next(addresses)},
             httpx_args={"event_hooks": {"request": [change_method]}},
             raise_on_unexpected_status=True,
+            verify_ssl=False,  # There is no TLS here, and to read all authorities takes longer than the call.
         )
         with client:
             return self.functions[operation].sync_detailed(client=client, **arguments(self.models))
 
     def spend_quota(self, address: str) -> None:
         for _ in range(API_POLICY.quota):
-            self.server.request("GET", "/api/v1", headers={"X-Forwarded-For": address})
+            self.app.test_client().get("/api/v1", headers={"X-Forwarded-For": address})
+
+
+class SilentHandler(WSGIRequestHandler):
+    """Logs no requests: that would change the level of Werkzeug's logger for all tests."""
+
+    def log_request(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def serving(folder: Path, **environ: str) -> Iterator[tuple[Application, int]]:
+    """The service with its own limits and its own mailer, and the port under which it answers."""
+    app = create_app(make_settings(folder / "mail", TRUSTED_PROXIES="1", **environ))
+    app.background.start(wait=30)
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=SilentHandler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield app, server.port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        app.background.stop()
 
 
 def generate(document: bytes, folder: Path) -> None:
@@ -117,14 +148,26 @@ def generate(document: bytes, folder: Path) -> None:
     )
 
 
+@pytest.fixture(scope="session")
+def folder_of_the_run(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder that all processes of a run share, and no other run."""
+    own = tmp_path_factory.getbasetemp()
+    return own if worker_id == "master" else own.parent
+
+
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    folder = tmp_path_factory.mktemp("generated")
+def api(tmp_path_factory: pytest.TempPathFactory, folder_of_the_run: Path) -> Iterator[Api]:
     with (
-        serving(tmp_path_factory.mktemp("service"), TRUSTED_PROXIES="1") as server,
+        serving(tmp_path_factory.mktemp("service")) as (app, port),
         pytest.MonkeyPatch.context() as patch,
     ):
-        generate(server.request("GET", "/openapi.json")[1], folder)
+        folder = folder_of_the_run / "generated"
+        with (folder_of_the_run / "generated.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.exists():
+                fresh = tmp_path_factory.mktemp("generated")
+                generate(app.test_client().get("/openapi.json").data, fresh)
+                fresh.rename(folder)
         patch.syspath_prepend(folder)
         package, models, operations = map(importlib.import_module, (PACKAGE, f"{PACKAGE}.models", f"{PACKAGE}.api"))
         functions = {
@@ -132,21 +175,21 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
             for module in pkgutil.walk_packages(operations.__path__, f"{PACKAGE}.api.")
             if not module.ispkg
         }
-        yield Api(functions, models, package.Client, server)
+        yield Api(functions, models, package.Client, app, port)
 
 
 @pytest.fixture(scope="module")
 def retired(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    with serving(tmp_path_factory.mktemp("retired"), TRUSTED_PROXIES="1", **SUNSET) as server:
-        yield dataclasses.replace(api, server=server)
+    with serving(tmp_path_factory.mktemp("retired"), **SUNSET) as (app, port):
+        yield dataclasses.replace(api, app=app, port=port)
 
 
 @pytest.fixture(scope="module")
 def mailless(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    smtp = {"SMTP_HOST": "127.0.0.1", "SMTP_PORT": str(free_port()), "SMTP_SECURITY": "none", "SMTP_TIMEOUT": "2"}
-    people = {"SALES_EMAIL": "ventas@example.com", "MAIL_FROM": "web@example.com"}
-    with serving(tmp_path_factory.mktemp("mailless"), TRUSTED_PROXIES="1", **smtp, **people) as server:
-        yield dataclasses.replace(api, server=server)
+    with SmtpServer() as down:
+        pass
+    with serving(tmp_path_factory.mktemp("mailless"), **down.environ) as (app, port):
+        yield dataclasses.replace(api, app=app, port=port)
 
 
 def untyped(value: Any) -> list[str]:
