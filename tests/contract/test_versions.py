@@ -27,11 +27,18 @@ SIGNALS = {
 }
 
 
-@pytest.fixture
-def clock() -> Iterator[FrozenDateTimeFactory]:
+@pytest.fixture(scope="module")
+def frozen() -> Iterator[FrozenDateTimeFactory]:
+    """Held for all tests of this module, because to freeze the time takes longer than most of them."""
     with freeze_time(DEPRECATED) as clock:
         assert isinstance(clock, FrozenDateTimeFactory)
         yield clock
+
+
+@pytest.fixture
+def clock(frozen: FrozenDateTimeFactory) -> FrozenDateTimeFactory:
+    frozen.move_to(DEPRECATED)
+    return frozen
 
 
 @pytest.fixture
