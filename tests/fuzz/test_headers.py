@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
+from wsgiref.types import WSGIEnvironment
 
 import pytest
 from freezegun import freeze_time
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from werkzeug.test import TestResponse
+from werkzeug.test import TestResponse, create_environ, run_wsgi_app
 
 from app.api.admission import REFUSED_BY_SERVER
+from app.api.application import Application
 from app.errors import ApiError, ErrorCode
-from tests.client import ValidatingClient
-from tests.conftest import MakeClient
+from tests.client import ValidatingClient, validate_response
+from tests.conftest import MakeApp, MakeClient
 from tests.factories import contact_body
 from tests.fakes import RecordingMailer
 from tests.fuzz.cases import LONGER_CASES, addresses, fuzzed
@@ -126,32 +130,50 @@ def test_the_fields_of_an_ending_version_parse(
     assert (state.sunset, state.successor) == (NEW_YEAR, DEPRECATED["API_V1_SUCCESSOR"])
 
 
-Send = Callable[[ValidatingClient, str], TestResponse]
-
-
-def _post(path: str, **body: Any) -> Send:
-    return lambda client, address: client.post(path, json=contact_body(ts=None) | body, environ_base=_from(address))
-
-
-def _open(method: str, path: str) -> Send:
-    return lambda client, address: client.open(path, method=method, environ_base=_from(address))
+@pytest.fixture
+def app(make_app: MakeApp) -> Application:
+    return make_app()
 
 
 def _from(address: str) -> dict[str, str]:
     return {"REMOTE_ADDR": address}
 
 
-SENDS: dict[str, Send] = {
-    "index": _open("GET", "/api"),
-    "unknown": _open("GET", "/api/x"),
-    "document": _open("HEAD", "/openapi.json"),
-    "options": _open("OPTIONS", VERSIONED),
-    "wrong method": _open("PUT", LEGACY),
-    "versioned": _post(VERSIONED),
-    "legacy": _post(LEGACY),
-    "wrong": _post(LEGACY, email="x"),
-    "spam": _post(VERSIONED, _bp_check="x"),
+class Prepared(NamedTuple):
+    """A request, apart from who sends it. Many are sent, and to build one takes as long as to answer it."""
+
+    environ: WSGIEnvironment
+    body: bytes
+
+
+def prepare(path: str, method: str = "GET", **sent: Any) -> Prepared:
+    environ = create_environ(path, method=method, **sent)
+    return Prepared(environ, environ["wsgi.input"].read())
+
+
+SENDS = {
+    "index": prepare("/api"),
+    "unknown": prepare("/api/x"),
+    "document": prepare("/openapi.json", "HEAD"),
+    "options": prepare(VERSIONED, "OPTIONS"),
+    "wrong method": prepare(LEGACY, "PUT"),
+    "versioned": prepare(VERSIONED, "POST", **posted()),
+    "legacy": prepare(LEGACY, "POST", **posted()),
+    "wrong": prepare(LEGACY, "POST", **posted(email="x")),
+    "spam": prepare(VERSIONED, "POST", **posted(_bp_check="x")),
 }
+
+
+def send(app: Application, name: str, address: str) -> tuple[int, State]:
+    """The status and the fields of the answer, which is validated as every client's is."""
+    environ, body = SENDS[name]
+    own = {"REMOTE_ADDR": address, "wsgi.input": io.BytesIO(body), "wsgi.errors": sys.stderr}
+    chunks, status_line, headers = run_wsgi_app(app, environ | own)
+    status = int(status_line.split()[0])
+    validate_response(environ["REQUEST_METHOD"], environ["PATH_INFO"], status, dict(headers), b"".join(chunks))
+    return status, read_state(status, headers)
+
+
 Step = tuple[str, int] | float
 """So many requests of one kind, or a pause in seconds."""
 
@@ -161,7 +183,7 @@ steps = st.lists(requests | pauses.map(lambda seconds: round(seconds, 6)), min_s
 fractions = st.integers(0, 999_999)
 
 
-def run(client: ValidatingClient, tick: Callable[[timedelta], object], sequence: list[Step]) -> None:
+def run(app: Application, tick: Callable[[timedelta], object], sequence: list[Step]) -> None:
     """Make the requests of one client; when it is told to wait, it waits exactly that long and repeats the request."""
     address = next(addresses)
     remaining: dict[tuple[int, int], int] = {}
@@ -173,17 +195,15 @@ def run(client: ValidatingClient, tick: Callable[[timedelta], object], sequence:
         name, times = step
         for _ in range(times):
             now = time.time_ns()
-            response = SENDS[name](client, address)
-            state = read(response)
+            _, state = send(app, name, address)
             assert state.remaining <= remaining.get(state.policy, state.policy[0])
             assert 0 <= state.reset_at * 10**9 - now - (state.reset_after - 1) * 10**9 < 2 * 10**9
             remaining[state.policy] = state.remaining
             if state.retry_after is not None:
                 tick(timedelta(seconds=state.retry_after))
                 remaining.clear()
-                again = SENDS[name](client, address)
-                assert again.status_code != 429
-                read(again)
+                status, _ = send(app, name, address)
+                assert status != 429
 
 
 @settings(fuzzed, max_examples=LONGER_CASES)
@@ -192,10 +212,10 @@ def run(client: ValidatingClient, tick: Callable[[timedelta], object], sequence:
 @example(sequence=[("legacy", 1), 29.999999, ("legacy", 2)], microseconds=999_999)
 @example(sequence=[("versioned", 62)], microseconds=0)
 def test_whoever_waits_as_told_passes_and_nothing_is_gained_without_waiting(
-    client: ValidatingClient, sequence: list[Step], microseconds: int
+    app: Application, sequence: list[Step], microseconds: int
 ) -> None:
     with freeze_time(datetime(2026, 11, 21, microsecond=microseconds, tzinfo=UTC)) as clock:
-        run(client, clock.tick, sequence)
+        run(app, clock.tick, sequence)
 
 
 SPENT_TWICE: dict[str, list[Step]] = {
@@ -205,9 +225,9 @@ SPENT_TWICE: dict[str, list[Step]] = {
 
 
 @pytest.mark.parametrize("sequence", SPENT_TWICE.values(), ids=SPENT_TWICE)
-def test_whoever_has_spent_both_quotas_is_told_the_longer_wait(client: ValidatingClient, sequence: list[Step]) -> None:
+def test_whoever_has_spent_both_quotas_is_told_the_longer_wait(app: Application, sequence: list[Step]) -> None:
     with freeze_time("2026-11-21") as clock:
-        run(client, clock.tick, sequence)
+        run(app, clock.tick, sequence)
 
 
 @settings(fuzzed, max_examples=LONGER_CASES)
