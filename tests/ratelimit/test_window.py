@@ -7,7 +7,8 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable
-from functools import partial
+from copy import copy
+from functools import lru_cache, partial
 from types import FrameType
 from typing import Any
 
@@ -391,13 +392,31 @@ KNOWN, NEW = address(1), address(MANY)
 SITUATIONS = {
     "a new client while all others are active": (CONTACT, SlidingWindow.hit, NEW, 0, False),
     "a new client while all others are idle": (CONTACT, SlidingWindow.hit, NEW, 30, False),
-    "a new client at the cap": (CONTACT, SlidingWindow.hit, NEW, 0, True),
-    "a known client that is admitted": (API, SlidingWindow.hit, KNOWN, 1, False),
     "a known client that is refused": (CONTACT, SlidingWindow.hit, KNOWN, 1, False),
     "a known client after its window": (CONTACT, SlidingWindow.hit, KNOWN, 30, False),
     "a peek at a known client": (CONTACT, SlidingWindow.peek, KNOWN, 1, False),
     "a peek at a new client": (CONTACT, SlidingWindow.peek, NEW, 1, False),
+    "a new client at the cap": (CONTACT, SlidingWindow.hit, NEW, 0, True),
+    "a known client that is admitted": (API, SlidingWindow.hit, KNOWN, 1, False),
 }
+
+
+@lru_cache(maxsize=2)
+def crowd(policy: Policy, count: int, *, full: bool) -> SlidingWindow:
+    """A window in which that many clients made one request each when the clock began."""
+    window = SlidingWindow(policy, max_clients=count if full else 2 * MANY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("time.monotonic_ns", Instant)
+        for number in range(count):
+            window.hit(address(number))
+    return window
+
+
+def twin(window: SlidingWindow) -> SlidingWindow:
+    """A window with the same clients: to copy a crowd takes a tenth of the time that its requests take."""
+    other = copy(window)
+    other._clients = window._clients.copy()
+    return other
 
 
 @pytest.mark.parametrize(("policy", "decide", "client", "later", "full"), SITUATIONS.values(), ids=SITUATIONS)
@@ -409,16 +428,11 @@ def test_the_work_of_a_decision_does_not_grow_with_the_number_of_clients(
     full: bool,  # noqa: FBT001 - a column of the table
     clock: Clock,
 ) -> None:
-    def crowd(count: int) -> Callable[[bytes], Decision]:
-        window = SlidingWindow(policy, max_clients=count if full else 2 * MANY)
-        clock.now = Instant()
-        for number in range(count):
-            window.hit(address(number))
-        clock.now = Instant(later * SECOND)
-        return partial(decide, window)
+    few, many = (crowd(policy, count, full=full) for count in (FEW, MANY))
+    clock.now = Instant(later * SECOND)
 
-    few_lines, many_lines = (lines_run(crowd(count), client) for count in (FEW, MANY))
-    memory = bytes_used(crowd(MANY), client)
+    few_lines, many_lines = (lines_run(partial(decide, twin(window)), client) for window in (few, many))
+    memory = bytes_used(partial(decide, twin(many)), client)
 
     assert many_lines == few_lines
     assert memory < 10_000
