@@ -15,10 +15,16 @@ from app.settings import PRIVATE_DIRECTORY, Settings, SettingsError
 ReadEnv = Callable[..., Settings]
 
 
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty one, which stays so: reading settings makes nothing."""
+    return tmp_path_factory.mktemp("settings")
+
+
 @pytest.fixture
-def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReadEnv:
-    """Reads settings from nothing but the given variables, in a working directory of its own."""
-    monkeypatch.chdir(tmp_path)
+def read(directory: Path, monkeypatch: pytest.MonkeyPatch) -> ReadEnv:
+    """Reads settings from nothing but the given variables, in a working directory of the tests."""
+    monkeypatch.chdir(directory)
 
     def read(**environ: str) -> Settings:
         return Settings.from_env(environ)
@@ -298,9 +304,9 @@ class TestDefaults:
 
     @pytest.mark.parametrize("environ", [{}, {"MAIL_DIR": ""}], ids=["not set", "empty"])
     def test_mail_is_stored_below_the_working_directory(
-        self, environ: dict[str, str], read: ReadEnv, tmp_path: Path
+        self, environ: dict[str, str], read: ReadEnv, directory: Path
     ) -> None:
-        assert read(**environ).mail_dir == tmp_path / "var" / "mail"
+        assert read(**environ).mail_dir == directory / "var" / "mail"
 
     def test_variables_of_other_programs_are_ignored(self, read: ReadEnv) -> None:
         assert read(PATH="/bin", SMTP_HOSTS="?", smtp_port="?") == read()
@@ -462,6 +468,10 @@ class TestCombinations:
 
 
 class TestMailDir:
+    @pytest.fixture
+    def directory(self, tmp_path: Path) -> Path:
+        return tmp_path
+
     def test_a_relative_one_is_below_the_working_directory(self, read: ReadEnv, tmp_path: Path) -> None:
         assert read(MAIL_DIR="mail").mail_dir == tmp_path / "mail"
 

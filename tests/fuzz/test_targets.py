@@ -24,6 +24,7 @@ from tests.conftest import MakeApp
 from tests.factories import SUNSET
 from tests.fuzz.cases import addresses, fuzzed
 
+CONFIG = Config()
 FOUND = ("GET", "x:api/v1/health?://")
 """Once passed by quota and sunset."""
 
@@ -72,8 +73,8 @@ def environ_of(method: str, target: str) -> dict[str, Any] | None:
     head = f"{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
     client = (next(addresses), 50_000)
     try:
-        request = next(RequestParser(Config(), iter([head]), client))
-        environ: dict[str, Any] = create(request, None, client, ("127.0.0.1", 80), Config())[1]
+        request = next(RequestParser(CONFIG, iter([head]), client))
+        environ: dict[str, Any] = create(request, None, client, ("127.0.0.1", 80), CONFIG)[1]
     except ParseException:
         return None
     return environ
