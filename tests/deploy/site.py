@@ -15,16 +15,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import trustme
 
-from tests.server.gunicorn import ROOT, free_port, newest_worker
+from tests.server.gunicorn import ROOT, newest_worker
 
 DEPLOY = ROOT / "deploy"
 SERVER_NAME = "www.example.com"
 START_SECONDS = 30
+BACKLOG = 511  # nginx's own
 NO_MAIL_SERVER = {"SMTP_HOST": "", "SMTP_USERNAME": "", "SMTP_PASSWORD": ""}
 
 RELAY = "127.0.0.99"
@@ -74,8 +76,9 @@ class Site:
     environ: Mapping[str, str]
     changes: Mapping[str, str] = field(default_factory=dict)
     """What stands in the site's configuration, and what shall stand there."""
-    https_port: int = field(default_factory=free_port)
-    http_port: int = field(default_factory=free_port)
+    https_port: int = 8443
+    http_port: int = 8080
+    """The ports, which the kernel chooses when nginx starts."""
     key_type: trustme.KeyType = trustme.KeyType.ECDSA
     instances: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     nginx: subprocess.Popen[bytes] = field(init=False)
@@ -116,11 +119,28 @@ class Site:
         return main
 
     def start_nginx(self) -> None:
-        self.nginx = subprocess.Popen(["nginx", "-c", str(self.render())], stderr=subprocess.DEVNULL)
-        self._wait(lambda: self.connect().close())
+        """Start nginx, which inherits sockets that listen already: nobody else can take their ports in between."""
+        with (
+            socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as https,
+            socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as http,
+        ):
+            self.https_port, self.http_port = https.getsockname()[1], http.getsockname()[1]
+            self.nginx = subprocess.Popen(
+                ["nginx", "-c", str(self.render())],
+                env=os.environ | {"NGINX": f"{https.fileno()};{http.fileno()};"},
+                pass_fds=(https.fileno(), http.fileno()),
+                stderr=subprocess.DEVNULL,
+            )
+        self.connect().close()  # waits until nginx has answered
 
-    def start(self, instance: str) -> None:
-        """Start what the unit starts, and return once it serves."""
+    def start(self, *instances: str) -> None:
+        """Start what the unit starts, and return once all of it serves."""
+        for instance in instances:
+            self._launch(instance)
+        for instance in instances:
+            self._wait(partial(self._probe, instance))
+
+    def _launch(self, instance: str) -> None:
         unit = read_unit()["Service"]
         assert unit["ExecStart"] == "/bin/sh -c 'cd -P . && exec .venv/bin/gunicorn'"
         run = self.directory / "run" / instance
@@ -137,20 +157,20 @@ class Site:
                 stderr=subprocess.STDOUT,
             )
 
-        def probe() -> None:
-            with socket.socket(socket.AF_UNIX) as connection:
-                connection.settimeout(START_SECONDS)
-                connection.connect(bind.removeprefix("unix:"))
-                connection.sendall(b"OPTIONS /api HTTP/1.0\r\n\r\n")
-                assert connection.recv(1)
+    def _probe(self, instance: str) -> None:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(START_SECONDS)
+            connection.connect(str(self.directory / "run" / instance / "gunicorn.sock"))
+            connection.sendall(b"OPTIONS /api HTTP/1.0\r\n\r\n")
+            assert connection.recv(1)
 
-        self._wait(probe)
-
-    def stop(self, instance: str) -> None:
-        """Stop an instance and wait for its end."""
-        process = self.instances.pop(instance)
-        process.terminate()
-        process.wait(START_SECONDS)
+    def stop(self, *instances: str) -> None:
+        """Stop instances and wait for their end."""
+        processes = [self.instances.pop(instance) for instance in instances]
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(START_SECONDS)
 
     def restart(self, instance: str) -> None:
         """What systemctl restart does."""
@@ -219,10 +239,10 @@ class Site:
             return Answer(response.status, dict(response.headers), response.read())
 
     def close(self) -> None:
-        for instance in list(self.instances):
-            self.stop(instance)
+        # nginx first, because a stopping gunicorn waits for the connections that nginx keeps.
         self.nginx.terminate()
         self.nginx.wait(START_SECONDS)
+        self.stop(*self.instances)
 
     def _log_of(self, instance: str) -> Path:
         return self.directory / "log" / f"{instance}.log"
@@ -234,7 +254,7 @@ class Site:
                 probe()
             except (OSError, AssertionError):
                 assert time.monotonic() < deadline
-                time.sleep(0.05)
+                time.sleep(0.01)
             else:
                 return
 
@@ -251,8 +271,7 @@ def site(
     served = Site(directory, NO_MAIL_SERVER | dict(environ or {}), changes or {}, key_type=key_type)
     served.start_nginx()
     try:
-        for instance in instances:
-            served.start(instance)
+        served.start(*instances)
         yield served
     finally:
         served.close()
