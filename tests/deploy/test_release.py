@@ -6,6 +6,7 @@ import fcntl
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -83,6 +84,8 @@ class Systemd:
     """The instances that systemctl has restarted, in their order,"""
     beside: list[dict[str, str]] = field(default_factory=list)
     """and the releases of the others just before."""
+    failures: list[Exception] = field(default_factory=list)
+    """What the stand-in itself could not do: systemctl has failed then."""
 
     def __post_init__(self) -> None:
         (self.directory / "bin").mkdir()
@@ -96,21 +99,34 @@ class Systemd:
     def _serve(self) -> None:
         while True:
             with self._listener.accept() as connection:
-                match connection.recv():
-                    case ["list-units", "--plain", "--no-legend", "public-web-interface@*.service"]:
-                        units = [f"public-web-interface@{instance}.service loaded\n" for instance in self.listed]
-                        connection.send(("".join(units), 0))
-                    case ["restart", unit]:
-                        instance = unit.removeprefix("public-web-interface@").removesuffix(".service")
-                        self.restarts.append(instance)
-                        self.beside.append({other: self.release(other) for other in self.listed if other != instance})
-                        self.stop(instance)
-                        connection.send(("", 0 if self.start(instance) else 1))
-                    case _:
-                        return
+                command = connection.recv()
+                if command == ["stop"]:
+                    return
+                try:
+                    connection.send(self._systemctl(command))
+                except Exception as error:  # noqa: BLE001 - the next test needs this thread
+                    self.failures.append(error)
+
+    def _systemctl(self, command: list[str]) -> tuple[str, int]:
+        """The output and the exit code."""
+        match command:
+            case ["list-units", "--plain", "--no-legend", "public-web-interface@*.service"]:
+                return "".join(f"public-web-interface@{instance}.service loaded\n" for instance in self.listed), 0
+            case ["restart", unit]:
+                instance = unit.removeprefix("public-web-interface@").removesuffix(".service")
+                self.restarts.append(instance)
+                self.beside.append({other: self.release(other) for other in self.listed if other != instance})
+                self.stop(instance)
+                return "", 0 if self.start(instance) else 1
+            case _:
+                raise ValueError(command)
 
     def start(self, instance: str) -> bool:
         """Whether the instance has come up."""
+        self.launch(instance)
+        return self.has_come_up(instance)
+
+    def launch(self, instance: str) -> None:
         unit = read_unit()["Service"]
         directory = unit["WorkingDirectory"].replace(HOME, str(self.home))
         name, _, bind = unit["Environment"].partition("=")
@@ -118,25 +134,36 @@ class Systemd:
         (self.directory / "run" / instance).mkdir(parents=True, exist_ok=True)
         environ = {"PATH": os.environ["PATH"], "MAIL_DIR": f"{self.directory}/mail", name: bind, "PWD": directory}
         with self._log_of(instance).open("wb") as log:
-            self.processes[instance] = process = subprocess.Popen(
+            self.processes[instance] = subprocess.Popen(
                 shlex.split(unit["ExecStart"]),
                 cwd=directory,
                 env=environment_file() | NO_MAIL_SERVER | environ,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
+
+    def has_come_up(self, instance: str) -> bool:
+        """Whether it answers; it has ended when it does not."""
+        process = self.processes[instance]
         wait_until(lambda: process.poll() is not None or self.answers(instance))
         return process.poll() is None
 
-    def stop(self, instance: str) -> None:
-        self.processes[instance].terminate()
-        self.processes[instance].wait(START_SECONDS)
+    def stop(self, *instances: str) -> None:
+        for instance in instances:
+            self.processes[instance].terminate()
+        for instance in instances:
+            self.processes[instance].wait(START_SECONDS)
 
     def answers(self, instance: str) -> bool:
         try:
             return bool(self._ask(instance))
         except OSError:
             return False
+
+    def runs_in(self, instance: str, folder: Path) -> bool:
+        """Whether the instance lives and is at work there."""
+        process = self.processes[instance]
+        return process.poll() is None and Path(f"/proc/{process.pid}/cwd").resolve() == folder
 
     def release(self, instance: str) -> str:
         """The name of the release that answers, all of whose parts are in its folder."""
@@ -158,8 +185,7 @@ class Systemd:
         return newest_worker(self._log_of(instance).read_text())
 
     def close(self) -> None:
-        for instance in self.processes:
-            self.stop(instance)
+        self.stop(*self.processes)
         with Client(self._listener.address) as client:
             client.send(["stop"])
         self._thread.join(START_SECONDS)
@@ -175,6 +201,10 @@ class Server:
 
     directory: Path
     systemd: Systemd
+    first: str = ""
+    """The release that was installed first,"""
+    second: str = ""
+    """and the commit after it."""
 
     @property
     def source(self) -> Path:
@@ -188,14 +218,15 @@ class Server:
     def current(self) -> str:
         return (self.systemd.home / "current").resolve().name
 
-    def commit(self, name: str, *, added: str = "", requirements: str = "") -> None:
-        """Commit a release that shows this name, with code of a test at the end."""
+    def commit(self, name: str, *, added: str = "", requirements: str = "") -> str:
+        """Commit a release that shows this name, with code of a test at the end; returns the commit."""
         shown = SHOW_RELEASE.replace("$NAME", name)
         (self.source / "wsgi.py").write_text((ROOT / "wsgi.py").read_text() + shown + added)
         (self.source / "requirements.txt").write_text(requirements)
         for arguments in (["add", "--all"], ["commit", "--quiet", "--message", name]):
             identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com"]
             subprocess.run(["git", "-C", self.source, *identity, *arguments], check=True)
+        return subprocess.check_output(["git", "-C", self.source, "rev-parse", "HEAD"], text=True).rstrip()
 
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
         """What root types, in a shell that hides what it makes from others."""
@@ -204,6 +235,9 @@ class Server:
             env={
                 "PATH": f"{self.systemd.directory}/bin:{os.environ['PATH']}",
                 "PYTHON": str(self.directory / "python"),
+                # "0" is pip's odd way to say yes to an option that negates. The environment of a release sees all
+                # libraries of this one, and pip would look for conflicts among them at each install.
+                "PIP_NO_WARN_CONFLICTS": "0",
             },
             capture_output=True,
             text=True,
@@ -223,47 +257,84 @@ class Server:
         pids = {instance: process.pid for instance, process in self.systemd.processes.items()}
         return self.releases, self.current, self.running(), pids
 
+    def reset(self, *instances: str) -> None:
+        """Back to the first release, with these instances of it alone; those that run already are left alone."""
+        systemd = self.systemd
+        for left in (systemd.directory / "bin" / "hang-up", self.directory / "public-web-interface.env"):
+            left.unlink(missing_ok=True)
+        for arguments in (["reset", "--hard", "--quiet", self.second], ["clean", "-ffdxq"]):
+            subprocess.run(["git", "-C", self.source, *arguments], check=True)
+        home = systemd.home / "releases" / self.first
+        others = [name for name in systemd.processes if name not in instances or not systemd.runs_in(name, home)]
+        systemd.stop(*others)
+        for other in others:
+            del systemd.processes[other]
+        for release in self.releases:
+            if release != self.first:
+                shutil.rmtree(home.with_name(release))
+        current = systemd.home / "current"
+        current.unlink()
+        current.symlink_to(Path("releases", self.first))
+        missing = [instance for instance in instances if instance not in systemd.processes]
+        for instance in missing:
+            systemd.launch(instance)
+        assert all(systemd.has_come_up(instance) for instance in missing)
+        assert set(self.running().values()) <= {"one"}
+        systemd.listed = instances
+        systemd.restarts.clear()
+        systemd.beside.clear()
+
 
 def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        time.sleep(0.01)
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    """With nothing installed yet."""
-    systemd = Systemd(tmp_path, tmp_path / "opt")
-    server = Server(tmp_path, systemd)
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """With the release "one" installed, and the release "two" in the repository."""
+    directory = tmp_path_factory.mktemp("machine")
+    systemd = Systemd(directory, directory / "opt")
+    server = Server(directory, systemd)
     server.source.mkdir(parents=True)
     for part in PARTS:
         subprocess.run(["cp", "-r", ROOT / part, server.source], check=True)
-    (tmp_path / "python").write_text(PYTHON)
-    (tmp_path / "python").chmod(0o755)
+    (directory / "python").write_text(PYTHON)
+    (directory / "python").chmod(0o755)
     script = server.source / "deploy" / "release.sh"
     text = script.read_text()
-    moved = {HOME: str(systemd.home), RUN: f"{tmp_path}/run", "/etc/": f"{tmp_path}/", "--retry 30": "--retry 1"}
+    moved = {HOME: str(systemd.home), RUN: f"{directory}/run", "/etc/": f"{directory}/", "--retry 30": "--retry 1"}
     for there, here in moved.items():
         assert there in text
         text = text.replace(there, here)
     script.write_text(text)
     subprocess.run(["git", "init", "--quiet", server.source], check=True)
-    yield server
-    systemd.close()
+    try:
+        server.commit("one")
+        installed = server.release("install")
+        assert installed.returncode == 0, installed.stderr
+        server.first = server.current
+        server.second = server.commit("two")
+        yield server
+    finally:
+        systemd.close()
 
 
 @pytest.fixture
-def upgradable(server: Server) -> Server:
-    """Two instances of the release "one", and the release "two" in the repository."""
-    server.commit("one")
-    installed = server.release("install")
-    assert installed.returncode == 0, installed.stderr
-    for instance in INSTANCES:
-        assert server.systemd.start(instance)
-    server.systemd.listed = INSTANCES
-    server.commit("two")
-    return server
+def stopped(machine: Server) -> Server:
+    """With the release "one" in use and no instance."""
+    machine.reset()
+    return machine
+
+
+@pytest.fixture
+def upgradable(machine: Server) -> Iterator[Server]:
+    """With two instances of the release "one"."""
+    machine.reset(*INSTANCES)
+    yield machine
+    assert machine.systemd.failures == []
 
 
 def test_an_instance_keeps_its_release_as_long_as_it_lives(upgradable: Server) -> None:
@@ -380,11 +451,8 @@ def test_a_commit_can_be_named(upgradable: Server) -> None:
     assert len(upgradable.releases) == 2
 
 
-def test_the_user_of_the_service_can_read_a_release(server: Server) -> None:
-    server.commit("one")
-    assert server.release("install").returncode == 0
-
-    folder = server.systemd.home / "current"
+def test_the_user_of_the_service_can_read_a_release(stopped: Server) -> None:
+    folder = stopped.systemd.home / "current"
     for path in (folder, folder / "app", folder / "wsgi.py", folder / ".venv" / "bin" / "gunicorn"):
         assert path.stat().st_mode & 0o044 == 0o044
 
@@ -408,31 +476,29 @@ def test_a_release_in_use_is_not_removed(upgradable: Server) -> None:
 @pytest.mark.parametrize("name", ["../source", "{current}/", "./{current}", "{source}", "."])
 @pytest.mark.parametrize("command", ["use", "remove"])
 def test_what_is_not_the_name_of_a_release_is_neither_used_nor_removed(
-    upgradable: Server, command: str, name: str
+    stopped: Server, command: str, name: str
 ) -> None:
-    # The instances are stopped, and the clone looks like a release, as after `make run` in it.
-    for instance in INSTANCES:
-        upgradable.systemd.stop(instance)
-        del upgradable.systemd.processes[instance]
-    upgradable.systemd.listed = ()
-    (upgradable.source / ".venv").mkdir()
-    (upgradable.source / ".venv" / ".run").touch()
-    before = upgradable.state()
+    # The clone looks like a release, as after `make run` in it.
+    (stopped.source / ".venv").mkdir()
+    (stopped.source / ".venv" / ".run").touch()
+    before = stopped.state()
 
-    result = upgradable.release(command, name.format(current=upgradable.current, source=upgradable.source))
+    result = stopped.release(command, name.format(current=stopped.current, source=stopped.source))
 
     assert result.returncode != 0
     assert "is not the name of a release" in result.stderr
-    assert upgradable.state() == before
-    assert upgradable.source.is_dir()
+    assert stopped.state() == before
+    assert stopped.source.is_dir()
 
 
-def test_the_library_for_redis_follows_the_settings(server: Server) -> None:
-    settings = server.directory / "public-web-interface.env"
-    (server.source / "requirements-redis.txt").write_text("./no-such-library")
-    server.commit("one")
+def test_the_library_for_redis_follows_the_settings(stopped: Server) -> None:
+    settings = stopped.directory / "public-web-interface.env"
+    (stopped.source / "requirements-redis.txt").write_text("./no-such-library")
+    stopped.commit("redis")
 
-    settings.write_text("#RATE_LIMIT_STORAGE=redis://localhost\nRATE_LIMIT_STORAGE=\n")
-    assert server.release("install").returncode == 0
     settings.write_text("RATE_LIMIT_STORAGE=redis://localhost\n")
-    assert server.release("install").returncode != 0
+    installed = stopped.release("install")
+    assert installed.returncode != 0
+    assert "no-such-library" in installed.stderr
+    settings.write_text("#RATE_LIMIT_STORAGE=redis://localhost\nRATE_LIMIT_STORAGE=\n")
+    assert stopped.release("install").returncode == 0
