@@ -45,7 +45,7 @@ class Load:
         deadline = time.monotonic() + 60
         while any(self.answered(method) < count for method, count in wanted.items()):
             assert time.monotonic() < deadline, self.outcomes
-            time.sleep(0.02)
+            time.sleep(0.01)
 
     def report(self, title: str) -> None:
         """Note the latencies for whoever wants to know them."""
@@ -66,8 +66,11 @@ QUANTILES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
 
 
 @contextmanager
-def load(served: Site, *, readers: int = 4, writers: int = 4) -> Iterator[Load]:
-    """Clients that read and clients that send forms, each request from an address and on a connection of its own."""
+def load(served: Site, *, readers: int = 4, writers: int = 4, rest: float = 0) -> Iterator[Load]:
+    """Clients that read and clients that send forms, each request from an address and on a connection of its own.
+
+    A reader rests for so many seconds after each answer.
+    """
     load = Load()
     stop = threading.Event()
     lock = threading.Lock()
@@ -88,6 +91,8 @@ def load(served: Site, *, readers: int = 4, writers: int = 4) -> Iterator[Load]:
             with lock:
                 load.outcomes[method, outcome] += 1
                 load.seconds[method].append(time.perf_counter() - begun)
+            if method == "GET":
+                stop.wait(rest)
 
     methods = ["GET"] * readers + ["POST"] * writers
     threads = [threading.Thread(target=work, args=(method,)) for method in methods]

@@ -6,38 +6,68 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.deploy.load import Load, load, new_client
-from tests.deploy.site import site
+from tests.deploy.site import Site, site
 from tests.mail.server import SmtpServer
 
 ALL_WELL = {("GET", "200"), ("POST", "200")}
-ANSWERS = 50
+ANSWERS = 20
 SLOW_CLIENTS = 100
+REST_SECONDS = 0.05
+"""Without a rest most of the time would go into the handshakes of the readers, who outnumber the forms ten to one."""
 
 
-def slow_mail_server() -> SmtpServer:
-    """Takes a message after a while, so that some are always under way."""
-    return SmtpServer(on_message=lambda: time.sleep(0.1))
+@dataclass(frozen=True)
+class UnderLoad:
+    """A site that tests share, and the mail server to which it delivers."""
+
+    site: Site
+    mail: SmtpServer
+
+    def serve(self, *instances: str) -> Site:
+        """The site with these instances alone, and nothing delivered yet."""
+        self.site.stop(*(self.site.instances.keys() - set(instances)))
+        self.site.start(*(instance for instance in instances if instance not in self.site.instances))
+        self.mail.arrivals.clear()
+        return self.site
+
+    def assert_each_message_arrived_once(self, load: Load) -> None:
+        contents = b"".join(mail.content for mail in self.mail.arrivals)
+        identifiers = re.findall(rb"^Message-ID: (.*)\r$", contents, re.MULTILINE)
+
+        assert len(identifiers) == len(set(identifiers)) == load.outcomes["POST", "200"]
 
 
-def assert_each_message_arrived_once(load: Load, server: SmtpServer) -> None:
-    identifiers = re.findall(rb"^Message-ID: (.*)\r$", b"".join(mail.content for mail in server.arrivals), re.MULTILINE)
-
-    assert len(identifiers) == len(set(identifiers)) == load.outcomes["POST", "200"]
-
-
-def test_a_reload_of_nginx_fails_no_request(tmp_path: Path) -> None:
+@contextmanager
+def under_load(
+    directory: Path, changes: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None
+) -> Iterator[UnderLoad]:
+    # The server takes a message after a while, so that some are always under way.
     with (
-        slow_mail_server() as server,
-        site(tmp_path, "0", "1", environ=server.environ) as served,
-        load(served) as clients,
+        SmtpServer(on_message=lambda: time.sleep(0.1)) as mail,
+        site(directory, environ=mail.environ | dict(environ or {}), changes=changes) as served,
     ):
+        yield UnderLoad(served, mail)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UnderLoad]:
+    """Its nginx has the patience that slow clients need on a busy machine."""
+    patience = {f"client_{part}_timeout 10s": f"client_{part}_timeout 120s" for part in ("header", "body")}
+    with under_load(tmp_path_factory.mktemp("site"), patience) as shared:
+        yield shared
+
+
+def test_a_reload_of_nginx_fails_no_request(shared: UnderLoad) -> None:
+    served = shared.serve("0", "1")
+    with load(served, rest=REST_SECONDS) as clients:
         for _ in range(2):
             clients.wait_for(ANSWERS)
             served.nginx.send_signal(signal.SIGHUP)
@@ -45,16 +75,13 @@ def test_a_reload_of_nginx_fails_no_request(tmp_path: Path) -> None:
 
     clients.report("reload of nginx, twice")
     assert clients.outcomes.keys() == ALL_WELL
-    assert_each_message_arrived_once(clients, server)
+    shared.assert_each_message_arrived_once(clients)
 
 
-@pytest.mark.parametrize("instances", [("0",), ("0", "1")], ids=["one process", "two processes"])
-def test_a_reload_of_gunicorn_fails_no_request(tmp_path: Path, instances: tuple[str, ...]) -> None:
-    with (
-        slow_mail_server() as server,
-        site(tmp_path, *instances, environ=server.environ) as served,
-        load(served) as clients,
-    ):
+@pytest.mark.parametrize("instances", [("0", "1"), ("0",)], ids=["two processes", "one process"])
+def test_a_reload_of_gunicorn_fails_no_request(shared: UnderLoad, instances: tuple[str, ...]) -> None:
+    served = shared.serve(*instances)
+    with load(served, rest=REST_SECONDS) as clients:
         for instance in instances:
             for _ in range(2):
                 clients.wait_for(ANSWERS)
@@ -65,31 +92,28 @@ def test_a_reload_of_gunicorn_fails_no_request(tmp_path: Path, instances: tuple[
 
     clients.report(f"reload of gunicorn, {len(instances)} process(es), twice each")
     assert clients.outcomes.keys() == ALL_WELL
-    assert_each_message_arrived_once(clients, server)
+    shared.assert_each_message_arrived_once(clients)
 
 
 def test_workers_that_end_after_some_requests_fail_none(tmp_path: Path) -> None:
-    environ = {"GUNICORN_CMD_ARGS": "--max-requests 40"}
-    with (
-        slow_mail_server() as server,
-        site(tmp_path, "0", "1", environ=server.environ | environ) as served,
-        load(served) as clients,
-    ):
-        clients.wait_for(2 * ANSWERS)
-        renewed = sum(served.log(instance).count("Autorestarting worker") for instance in ("0", "1"))
+    with under_load(tmp_path, environ={"GUNICORN_CMD_ARGS": "--max-requests 40"}) as own:
+        served = own.serve("0", "1")
+        first = [served.worker(instance) for instance in ("0", "1")]
+        with load(served, rest=REST_SECONDS) as clients:
+            for worker in first:
+                served.wait_for_exit(worker)
+            clients.wait_for(ANSWERS)
+            renewed = sum(served.log(instance).count("Autorestarting worker") for instance in ("0", "1"))
 
     clients.report("workers of 40 requests each")
     assert renewed >= 2
     assert clients.outcomes.keys() == ALL_WELL
-    assert_each_message_arrived_once(clients, server)
+    own.assert_each_message_arrived_once(clients)
 
 
-def test_an_upgrade_of_one_process_after_the_other_fails_no_request(tmp_path: Path) -> None:
-    with (
-        slow_mail_server() as server,
-        site(tmp_path, "0", "1", environ=server.environ) as served,
-        load(served) as clients,
-    ):
+def test_an_upgrade_of_one_process_after_the_other_fails_no_request(shared: UnderLoad) -> None:
+    served = shared.serve("0", "1")
+    with load(served, rest=REST_SECONDS) as clients:
         for _ in range(2):
             for instance in ("0", "1"):
                 clients.wait_for(ANSWERS)
@@ -98,15 +122,12 @@ def test_an_upgrade_of_one_process_after_the_other_fails_no_request(tmp_path: Pa
 
     clients.report("restart of both processes, one after the other, twice")
     assert clients.outcomes.keys() == ALL_WELL
-    assert_each_message_arrived_once(clients, server)
+    shared.assert_each_message_arrived_once(clients)
 
 
-def test_a_stop_fails_no_request_that_was_accepted(tmp_path: Path) -> None:
-    with (
-        slow_mail_server() as server,
-        site(tmp_path, "0", environ=server.environ) as served,
-        load(served) as clients,
-    ):
+def test_a_stop_fails_no_request_that_was_accepted(shared: UnderLoad) -> None:
+    served = shared.serve("0")
+    with load(served, rest=REST_SECONDS) as clients:
         clients.wait_for(ANSWERS)
         served.stop("0")
         clients.wait_for(ANSWERS)
@@ -114,22 +135,22 @@ def test_a_stop_fails_no_request_that_was_accepted(tmp_path: Path) -> None:
     clients.report("stop of the only process")
     # Those that came afterwards were told so, and nothing of theirs was begun.
     assert clients.outcomes.keys() == ALL_WELL | {("GET", "500 internal_error"), ("POST", "500 internal_error")}
-    assert_each_message_arrived_once(clients, server)
-    assert list((tmp_path / "mail" / "new").iterdir()) == []
+    shared.assert_each_message_arrived_once(clients)
+    assert list((served.directory / "mail" / "new").iterdir()) == []
 
 
-def test_slow_clients_cost_nobody_else_anything(tmp_path: Path) -> None:
-    with slow_mail_server() as server, site(tmp_path, "0", environ=server.environ) as served:
-        with load(served) as without:
-            without.wait_for(ANSWERS)
-        with ExitStack() as stack:
-            slow = [stack.enter_context(served.connect(new_client())) for _ in range(SLOW_CLIENTS)]
-            for number, connection in enumerate(slow):
-                connection.sendall(begin(number))
-            with load(served) as beside:
-                for _ in range(4):  # nginx waits ten seconds for a whole header
-                    drip(slow)
-                beside.wait_for(ANSWERS)
+def test_slow_clients_cost_nobody_else_anything(shared: UnderLoad) -> None:
+    served = shared.serve("0")
+    with load(served, rest=REST_SECONDS) as without:
+        without.wait_for(ANSWERS)
+    with ExitStack() as stack:
+        slow = [stack.enter_context(served.connect(new_client())) for _ in range(SLOW_CLIENTS)]
+        for number, connection in enumerate(slow):
+            connection.sendall(begin(number))
+        with load(served, rest=REST_SECONDS) as beside:
+            for _ in range(4):
+                drip(slow)
+                beside.wait_for(ANSWERS // 4)
 
     without.report("without slow clients")
     beside.report(f"beside {SLOW_CLIENTS} slow clients")
@@ -147,4 +168,3 @@ def begin(number: int) -> bytes:
 def drip(connections: Sequence[socket.socket]) -> None:
     for connection in connections:
         connection.sendall(b"{")
-    time.sleep(1)
