@@ -43,7 +43,7 @@ test-deploy: $(VENV)/.dev ## Test deploy/ with the real nginx (figures: build/de
 	@$(call need,jq,jq)
 	@$(call need,curl,curl)
 	rm -f build/deploy-figures.txt
-	$(BIN)/python -m pytest tests/deploy
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/deploy
 	@cat build/deploy-figures.txt
 
 test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example form in Chromium (pictures: build/screenshots)
