@@ -5,16 +5,38 @@ from __future__ import annotations
 import shutil
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
+from tests.browser.relay import Relay, relaying
 from tests.browser.visitor import VIEWPORTS, Visitor
-from tests.browser.website import serving_form
+from tests.browser.website import Website, serving_form
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import Server, serving
+
+DISABLED_FEATURES = [
+    # The first are Playwright's own, because Chromium heeds only the last list that it is given.
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsUpgrades",
+    "HttpsFirstBalancedModeAutoEnable",
+    "LensOverlay",
+    "MediaRouter",
+    "PaintHolding",
+    "ThirdPartyStoragePartitioning",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "OptimizationHints",
+    "NetworkTimeServiceQuerying",
+    "AimEnabled",
+    "PreconnectToSearch",
+    # For each window Chromium loads the page that drops down from its address bar, which takes as long as the form.
+    "WebUIOmniboxPopup",
+    "WebUIOmniboxFullPopup",
+    "WebUIOmniboxAimPopup",
+    "PreloadTopChromeWebUI",
+]
 
 FLAGS = [
     "--headless",
@@ -25,6 +47,7 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    f"--disable-features={','.join(DISABLED_FEATURES)}",
 ]
 
 PATIENCE = 20_000
@@ -52,34 +75,61 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
     context.close()
 
 
-@pytest.fixture
-def mail_server() -> Iterator[SmtpServer]:
+@pytest.fixture(scope="session")
+def website() -> Iterator[Website]:
+    with serving_form() as website:
+        yield website
+
+
+@pytest.fixture(scope="session")
+def shared_mail_server() -> Iterator[SmtpServer]:
     with SmtpServer() as server:
         yield server
 
 
-@pytest.fixture
-def service(tmp_path: Path, mail_server: SmtpServer) -> Iterator[Server]:
-    with serving(tmp_path, **mail_server.environ) as server:
+@pytest.fixture(scope="session")
+def shared_service(tmp_path_factory: pytest.TempPathFactory, shared_mail_server: SmtpServer) -> Iterator[Server]:
+    # A test may hold the mail server's answer back, and the pictures that it takes meanwhile take their time.
+    environ = shared_mail_server.environ | {"SMTP_TIMEOUT": "60"}
+    with serving(tmp_path_factory.mktemp("service"), **environ) as server:
         yield server
 
 
+@pytest.fixture(scope="session")
+def relay(shared_service: Server) -> Iterator[Relay]:
+    with relaying(shared_service.port) as relay:
+        yield relay
+
+
 @pytest.fixture
-def visit(context: BrowserContext) -> Iterator[Visit]:
+def mail_server(shared_mail_server: SmtpServer) -> SmtpServer:
+    """The mail server of the sales team, to which nothing has come in this test."""
+    shared_mail_server.arrivals.clear()
+    shared_mail_server.on_message = lambda: None
+    return shared_mail_server
+
+
+@pytest.fixture
+def service(shared_service: Server, relay: Relay, mail_server: SmtpServer) -> Server:  # noqa: ARG001 - it delivers there
+    """The service as a client finds it that has spent nothing of its quotas."""
+    relay.take_new_address()
+    return replace(shared_service, port=relay.port)
+
+
+@pytest.fixture
+def visit(context: BrowserContext, website: Website) -> Iterator[Visit]:
     """Brings a visitor before a form that posts to the port; nothing on the page may fail by itself."""
-    with ExitStack() as websites:
-        failures: list[str] = []
+    failures: list[str] = []
 
-        def visit(port: int, path: str | None = None) -> Visitor:
-            url = websites.enter_context(serving_form(f"http://127.0.0.1:{port}", path))
-            page = context.new_page()
-            page.on("pageerror", lambda error: failures.append(str(error)))
-            visitor = Visitor(page, url)
-            visitor.open()
-            return visitor
+    def visit(port: int, path: str | None = None) -> Visitor:
+        page = context.new_page()
+        page.on("pageerror", lambda error: failures.append(str(error)))
+        visitor = Visitor(page, website.address(f"http://127.0.0.1:{port}", path))
+        visitor.open()
+        return visitor
 
-        yield visit
-        assert failures == []
+    yield visit
+    assert failures == []
 
 
 @pytest.fixture

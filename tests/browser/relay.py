@@ -1,0 +1,65 @@
+"""A way to the service on which the test chooses the client address, because all tests of a run share the service."""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from typing import ClassVar
+
+HOST = "127.0.0.1"
+
+
+class Relay(ThreadingTCPServer):
+    """Passes connections on as they are, each from the address that is the client's when it comes in."""
+
+    daemon_threads = True
+    block_on_close = False  # a browser keeps connections open that it no longer needs
+    request_queue_size = 128
+    _addresses: ClassVar[Iterator[int]] = count(1)
+
+    def __init__(self, service_port: int) -> None:
+        super().__init__((HOST, 0), _Connection)
+        self.service_port = service_port
+        self.take_new_address()
+
+    @property
+    def port(self) -> int:
+        return self.server_address[1]
+
+    def take_new_address(self) -> None:
+        """From here on connections come from a client that the service has not seen: all of 127/8 is this machine."""
+        high, low = divmod(next(self._addresses), 250)
+        self.address = f"127.1.{high}.{low + 1}"
+
+
+class _Connection(BaseRequestHandler):
+    server: Relay
+    request: socket.socket
+
+    def handle(self) -> None:
+        service = (HOST, self.server.service_port)
+        with suppress(OSError), socket.create_connection(service, source_address=(self.server.address, 0)) as upstream:
+            other = {self.request: upstream, upstream: self.request}
+            while True:
+                for end in select.select(list(other), [], [])[0]:
+                    data = end.recv(65536)
+                    if not data:
+                        return
+                    other[end].sendall(data)
+
+
+@contextmanager
+def relaying(service_port: int) -> Iterator[Relay]:
+    with Relay(service_port) as relay:
+        thread = threading.Thread(target=relay.serve_forever, name="relay")
+        thread.start()
+        try:
+            yield relay
+        finally:
+            relay.shutdown()
+            thread.join()
