@@ -60,6 +60,7 @@ def logging_config(settings: Settings) -> dict[str, Any]:
         "loggers": {
             # Its debug lines show the targets of requests, which can hold personal data.
             "gunicorn.error": {"level": "INFO" if level == "DEBUG" else level, "propagate": True},
+            "werkzeug": {"filters": [drop_request_line]},
         },
     }
 
@@ -108,6 +109,14 @@ def drop_exception_text(record: logging.LogRecord) -> bool:
         record.exc_text = _frames(record.exc_info[1]) + type(record.exc_info[1]).__name__
         record.exc_info = None
     return True
+
+
+def drop_request_line(record: logging.LogRecord) -> bool:
+    """A filter for the logger of Flask's own server: drops its lines of requests, which show what a visitor typed.
+
+    The service writes a line of its own. The address of the server and the debugger's PIN stay.
+    """
+    return not str(record.msg).endswith('] "%s" %s %s')
 
 
 def log_unforeseen(logger: logging.Logger, error: BaseException, where: str | None) -> None:

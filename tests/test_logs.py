@@ -20,7 +20,7 @@ LEVELS = ["debug", "info", "warning", "error", "critical"]
 @pytest.fixture(autouse=True)
 def loggers() -> Iterator[None]:
     """Puts logging back to what it was, for it is the whole process's."""
-    loggers = [logging.getLogger(name) for name in ("", "app.test", "gunicorn.error")]
+    loggers = [logging.getLogger(name) for name in ("", "app.test", "gunicorn.error", "werkzeug")]
     before = [(logger, logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
     yield
     for logger, handlers, level, propagate in before:
@@ -65,6 +65,18 @@ class TestText:
 
         (line,) = lines()
         assert re.fullmatch(TEXT_LINE, line)
+
+
+def test_the_lines_of_flasks_own_server_stay_those_of_requests_excepted(configure: Configure, lines: Lines) -> None:
+    configure()
+
+    logging.getLogger("werkzeug").info(" * Debugger PIN: %s", "123-456-789")
+    logging.getLogger("werkzeug").info(
+        '127.0.0.1 - - [now] "%s" %s %s', "GET /?email=ana@example.com HTTP/1.1", "200", "-"
+    )
+
+    (line,) = lines()
+    assert line.endswith(" * Debugger PIN: 123-456-789")
 
 
 class TestJson:

@@ -76,9 +76,13 @@ class MailHealth:
             check.first_result.wait(max(0.0, end - time.monotonic()))
 
     def latest(self) -> MailCheck:
-        """The newest results; starts the checks if the server has not done so."""
+        """The newest results; starts the checks if the server has not done so.
+
+        Then it waits for the disk for a second at most, but not for the mail server.
+        """
         if not self._started:
             self.start()
+            self._storage.first_result.wait(1)
         server = self._server.state() if self._server else None
         storage = self._storage.state()
         ok = storage == OK and (self._server is None or server == OK)

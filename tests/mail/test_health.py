@@ -18,7 +18,8 @@ from freezegun import freeze_time
 from freezegun.api import FrozenDateTimeFactory
 
 from app.api.application import Application
-from app.mail.health import MailCheck
+from app.mail.health import MailCheck, MailHealth
+from app.mail.mailer import MaildirMailer
 from app.mail.spool import Spool
 from tests.conftest import MakeApp
 from tests.fakes import RecordingMailer
@@ -211,6 +212,25 @@ def test_nobody_waits_for_a_server_that_hangs_from_the_start(make_service: MakeS
     # The first check goes on: no result has come of it, and the answer came first.
     assert data["checks"]["mail"] == "fail"
     assert data["details"]["mail"]["checked_at"] is None
+
+
+def test_the_first_answer_waits_for_the_disk_where_no_server_has_started_the_checks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = Spool.check
+
+    def check_slowly(spool: Spool) -> None:
+        time.sleep(0.1)
+        check(spool)
+
+    monkeypatch.setattr(Spool, "check", check_slowly)
+    spool = Spool(tmp_path / "mail")
+    health = MailHealth(MaildirMailer(spool), spool)
+
+    first = health.latest()
+    health.stop()
+
+    assert first.ok
 
 
 def test_nobody_waits_for_a_server_that_begins_to_hang(make_service: MakeService, server: SmtpServer) -> None:
