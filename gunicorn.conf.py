@@ -4,10 +4,14 @@ import gc
 import os
 import sys
 
+from gunicorn.arbiter import Arbiter
+from gunicorn.sock import _sock_type
+from gunicorn.systemd import listen_fds
+
 from app.logs import logging_config
 from app.mail.spool import require_mail_dir
 from app.ratelimit.storage import create_storage
-from app.settings import Settings
+from app.settings import Settings, SettingsError
 
 settings = Settings.from_env(os.environ)
 create_storage(settings)  # A storage that cannot be used stops the start here, before any worker.
@@ -39,9 +43,25 @@ header_map = "refuse"
 control_socket_disable = True
 
 
-def on_starting(_server: object) -> None:
-    """Stop the start when MAIL_DIR takes no message. A reload goes on: mail is delivered even with a full disk."""
+def on_starting(server: Arbiter) -> None:
+    """Stop the start when MAIL_DIR takes no message, or when nobody can listen at BIND.
+
+    A reload goes on: mail is delivered even with a full disk.
+    """
     require_mail_dir(settings.mail_dir)
+    if not server.master_pid and not listen_fds(unset_environment=False):  # else gunicorn inherits its sockets
+        for address in server.address:
+            require_listening(server, address)
+
+
+def require_listening(server: Arbiter, address: object) -> None:
+    """Listen as gunicorn will, and stop again; raises SettingsError. gunicorn itself would try for five seconds."""
+    try:
+        _sock_type(address)(address, server.cfg, server.log).close()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        example = "127.0.0.1:8001" if bind.endswith(":8000") else "127.0.0.1:8000"
+        raise SettingsError([f"BIND={bind!r}: {reason}: set BIND to another address, such as {example}"]) from error
 
 
 def post_worker_init(worker: object) -> None:

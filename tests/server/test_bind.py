@@ -1,0 +1,126 @@
+"""An address where nobody can listen stops the start at once, and sockets that gunicorn inherits do not."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.server.gunicorn import BOOT_SECONDS, ROOT, Server, free_port, start
+
+
+@contextmanager
+def running(directory: Path, *command: str, port: int, pass_fds: Sequence[int] = ()) -> Iterator[Server]:
+    log_file = directory / "gunicorn.log"
+    environ = {"MAIL_DIR": str(directory / "mail"), "BIND": f"127.0.0.1:{port}"}
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=log, stderr=log, pass_fds=pass_fds)
+    try:
+        yield Server(process, port, log_file)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def wait_until(condition: Callable[[], bool], server: Server) -> None:
+    deadline = time.monotonic() + BOOT_SECONDS
+    while not condition():
+        assert server.process.poll() is None, server.log
+        assert "BIND=" not in server.log
+        assert time.monotonic() < deadline, server.log
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """A server at an address of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+def test_a_port_that_is_taken_stops_the_start_with_one_line(tmp_path: Path, listener: socket.socket) -> None:
+    bind = f"127.0.0.1:{listener.getsockname()[1]}"
+
+    process, log_file = start(tmp_path, BIND=bind)
+
+    assert process.wait(60) != 0
+    starting, line = log_file.read_text().splitlines()
+    assert "Starting gunicorn" in starting
+    assert line == f"BIND='{bind}': Address already in use: set BIND to another address, such as 127.0.0.1:8000"
+
+
+TRY_TO_START = """
+import os, runpy, sys
+from types import SimpleNamespace
+from gunicorn.config import Config
+
+for bind in sys.argv[1:]:
+    os.environ["BIND"] = bind
+    config = Config()
+    config.set("bind", bind)
+    server = SimpleNamespace(master_pid=0, address=config.address, cfg=config, log=None)
+    try:
+        runpy.run_path("gunicorn.conf.py")["on_starting"](server)
+    except SystemExit as stopped:
+        print(stopped)
+"""
+
+
+def test_every_other_fault_of_the_address_is_one_line_too(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(f"{tmp_path}/left")
+    good = ["127.0.0.1:0", f"unix:{tmp_path}/new", f"unix:{tmp_path}/left"]
+    reasons = {
+        "192.0.2.1:8000": "Cannot assign requested address: set BIND to another address, such as 127.0.0.1:8001",
+        f"unix:{tmp_path}/missing/socket": "No such file or directory: set BIND to",
+        f"unix:{tmp_path}/file": f"'{tmp_path}/file' is not a socket: set BIND to",
+        f"unix:{tmp_path}/{'x' * 108}": "AF_UNIX path too long: set BIND to",
+    }
+
+    result = subprocess.run(
+        [sys.executable, "-c", TRY_TO_START, *good, *reasons],
+        cwd=ROOT,
+        env={"MAIL_DIR": str(tmp_path / "mail")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    lines = result.stdout.splitlines()
+    assert len(lines) == len(reasons)
+    for line, (bind, reason) in zip(lines, reasons.items(), strict=True):
+        assert line.startswith(f"BIND='{bind}': {reason}")
+
+
+ACTIVATE = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}
+os.execv(sys.executable, [sys.executable, "-m", "gunicorn"])
+"""
+
+
+def test_a_socket_from_systemd_is_no_taken_port(tmp_path: Path, listener: socket.socket) -> None:
+    descriptor, port = listener.fileno(), listener.getsockname()[1]
+    with running(tmp_path, sys.executable, "-c", ACTIVATE, str(descriptor), port=port, pass_fds=[descriptor]) as server:
+        server.wait_until_it_answers()
+
+
+def test_a_new_program_takes_over_the_socket_of_the_old_one(tmp_path: Path) -> None:
+    with running(tmp_path, f"{sys.prefix}/bin/gunicorn", port=free_port()) as server:
+        server.wait_until_it_answers()
+        server.process.send_signal(signal.SIGUSR2)
+        wait_until(lambda: server.log.count("Booting worker") == 2, server)
+        _, new = re.findall(r"Listening at: .* \((\d+)\)", server.log)
+        os.kill(int(new), signal.SIGTERM)
