@@ -6,7 +6,6 @@ BIN := $(VENV)/bin
 # The rivals have an environment of their own, because some of their libraries change Flask's.
 BENCH_VENV := .venv-bench
 NODE := node_modules/.bin
-DEMO_PORT := 8080
 
 # `make check` measures the coverage: PYTEST="coverage run -m pytest".
 PYTEST := $(BIN)/python -m pytest
@@ -28,9 +27,7 @@ run: $(VENV)/.run ## Start the service on 127.0.0.1:8000 (settings: README.md)
 install: $(VENV)/.run ## Install only the libraries that the service needs to run (docs/deploy.md)
 
 demo: $(VENV)/.run ## Start the service and, on 127.0.0.1:8080, the example form that posts to it
-	@echo "The service: http://127.0.0.1:8000   The form: http://127.0.0.1:$(DEMO_PORT)"
-	@$(BIN)/python -m http.server $(DEMO_PORT) --bind 127.0.0.1 --directory examples/contact-form & \
-	form=$$!; trap "kill $$form 2>/dev/null" EXIT INT TERM; $(BIN)/gunicorn
+	@$(BIN)/python -m examples.demo
 
 test: $(VENV)/.dev ## Run the tests that need only Python, or some: make test ARGS="tests/contact -k reply"
 	$(PYTEST) $(ARGS)
