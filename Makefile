@@ -12,8 +12,21 @@ PYTEST := $(BIN)/python -m pytest
 
 # $(call need,PROGRAM,PACKAGE): installs Debian's package when the program is missing.
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo)
-need = command -v $(1) >/dev/null || { $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq $(2); } \
+need = command -v $(1) >/dev/null || { \
+	echo "$(1) is missing: installing Debian's package $(2), which 'make $@' needs"; \
+	$(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq $(2); } \
 	|| { echo "$(1) is missing and could not be installed: please install it" >&2; exit 1; }
+
+# $(call fetch,PROGRAM,COMMAND): downloads. Without a network the program writes many lines, and one says more.
+UNREACHABLE := Max retries exceeded|No matching distribution|code (ECONN|ENETUNREACH|ENOTFOUND|EAI_AGAIN|ETIMEDOUT)
+fetch = mkdir -p build && $(2) >build/$(1).log 2>&1 || { \
+	if grep -Eq '$(UNREACHABLE)' build/$(1).log; \
+	then echo "$(1) cannot reach its index, or the index lacks a package: is the network there? See build/$(1).log"; \
+	else cat build/$(1).log; fi >&2; exit 1; }
+
+# $(call libraries,ENVIRONMENT,FILE): installs the libraries of a lock file.
+libraries = echo "Installing the libraries of $(2) into $(1)" && $(call fetch,pip,$(1)/bin/python -m pip install \
+	--quiet --disable-pip-version-check --require-hashes -r $(2))
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo install test test-deploy test-browser test-redis attack lint lint-api format check fuzz bench docs lock clean
@@ -104,7 +117,8 @@ clean: ## Remove everything that make has made, but never the mail
 	rm -rf $(VENV) $(BENCH_VENV) node_modules build .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 node_modules/.package-lock.json: package-lock.json
-	npm ci --ignore-scripts --no-audit --no-fund
+	@echo "Downloading the packages of package-lock.json with npm: 'make lint-api' and 'make test-browser' need them"
+	@$(call fetch,npm,npm ci --ignore-scripts --no-audit --no-fund)
 	@touch $@
 
 $(VENV)/bin/python:
@@ -112,14 +126,14 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: requirements.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@$(call libraries,$(VENV),$<)
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@$(call libraries,$(VENV),$<)
 	@touch $@ $(VENV)/.run
 
 $(BENCH_VENV)/.bench: requirements-bench.txt | $(VENV)/bin/python
 	$(BIN)/python -m venv $(BENCH_VENV)
-	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.txt
+	@$(call libraries,$(BENCH_VENV),$<)
 	@touch $@

@@ -1,0 +1,173 @@
+"""The Makefile and .ci/run say what they install before they do, and a missing network in one line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.gunicorn import ROOT
+
+APT_GET = 'echo "apt-get $*"; exit 1'
+OFFLINE_NPM = """
+echo "npm error code ECONNREFUSED"
+echo "npm error FetchError: request to http://127.0.0.1:1/yargs-parser failed, reason: connect ECONNREFUSED 127.0.0.1:1"
+exit 1
+"""
+UNREACHABLE = "cannot reach its index, or the index lacks a package: is the network there? See build/"
+
+
+class Machine:
+    """A clone of the project on a machine that has only the programs which a test gives it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._programs = directory / "bin"
+        self._programs.mkdir()
+        for name in ("bash", "cat", "dirname", "env", "grep", "id", "make", "mkdir", "sh", "touch"):
+            (self._programs / name).symlink_to(shutil.which(name) or name)
+        for name in ("Makefile", ".ci/run"):
+            (directory / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, directory / name)
+        self.add("sudo", 'exec "$@"')
+
+    def add(self, name: str, script: str) -> None:
+        """Install a program, or one of the virtual environment when its name begins with .venv/."""
+        path = self.directory / name if "/" in name else self._programs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def run(self, *command: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            cwd=self.directory,
+            env={"PATH": str(self._programs)} | environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.fixture
+def closed() -> Iterator[str]:
+    """An address where nobody listens."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{unused.getsockname()[1]}"
+
+
+def faults(result: subprocess.CompletedProcess[str]) -> list[str]:
+    """The lines on standard error without those of make itself."""
+    assert result.returncode != 0
+    return [line for line in result.stderr.splitlines() if not line.startswith("make: ")]
+
+
+def test_a_missing_program_is_named_with_the_reason_before_it_is_installed(machine: Machine) -> None:
+    machine.add("apt-get", APT_GET)
+    machine.add(".venv/bin/python", "")
+    (machine.directory / "requirements-dev.txt").touch()
+    (machine.directory / ".venv" / ".dev").touch()
+
+    result = machine.run("make", "test-deploy")
+
+    assert result.stdout.splitlines() == [
+        "nginx is missing: installing Debian's package nginx, which 'make test-deploy' needs",
+        "apt-get update -qq",
+    ]
+    assert faults(result) == ["nginx is missing and could not be installed: please install it"]
+
+
+def test_what_is_there_is_not_named(machine: Machine) -> None:
+    machine.add("redis-server", "")
+    machine.add(".venv/bin/python", "")
+    machine.add(".venv/bin/coverage", "")
+    (machine.directory / "requirements-dev.txt").touch()
+    (machine.directory / ".venv" / ".dev").touch()
+
+    result = machine.run("make", "--silent", "test-redis")
+
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_ci_names_npm_before_it_installs_it(machine: Machine) -> None:
+    machine.add("apt-get", APT_GET)
+
+    result = machine.run(".ci/run")
+
+    assert result.stdout.splitlines() == [
+        "npm is missing: installing Debian's packages nodejs and npm, which 'make check' needs",
+        "apt-get update -qq",
+    ]
+
+
+PIP = f'exec {sys.executable} "$@"'
+OFFLINE_PIP = 'test "$2" = venv || { echo "ERROR: No matching distribution found for flask==3.1.3"; exit 1; }'
+
+
+@pytest.mark.parametrize(
+    ("target", "libraries", "environment", "pip"),
+    [
+        ("run", "requirements.txt", ".venv", PIP),
+        ("lint", "requirements-dev.txt", ".venv", OFFLINE_PIP),
+        ("bench", "requirements-bench.txt", ".venv-bench", OFFLINE_PIP),
+    ],
+    ids=["run", "dev", "bench"],
+)
+def test_an_index_out_of_reach_is_one_line(
+    machine: Machine, closed: str, target: str, libraries: str, environment: str, pip: str
+) -> None:
+    for name in (".venv", ".venv-bench"):
+        machine.add(f"{name}/bin/python", pip)
+    (machine.directory / libraries).write_text("flask==3.1.3 --hash=sha256:" + "0" * 64)
+    environ = {"PIP_INDEX_URL": closed, "PIP_RETRIES": "0", "PIP_CONFIG_FILE": os.devnull, "PIP_IGNORE_INSTALLED": "1"}
+
+    result = machine.run("make", target, PIP_TARGET=str(machine.directory / "installed"), **environ)
+
+    assert f"Installing the libraries of {libraries} into {environment}\n" in result.stdout
+    assert faults(result) == [f"pip {UNREACHABLE}pip.log"]
+    assert "No matching distribution" in (machine.directory / "build" / "pip.log").read_text()
+
+
+def test_a_wrong_hash_is_no_fault_of_the_network(machine: Machine) -> None:
+    machine.add(".venv/bin/python", PIP)
+    with zipfile.ZipFile(machine.directory / "forged-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("forged.py", "")
+    (machine.directory / "requirements.txt").write_text(f"./{Path(str(wheel.filename)).name} --hash=sha256:{'0' * 64}")
+
+    result = machine.run("make", "run", PIP_NO_INDEX="1", PIP_TARGET=str(machine.directory / "installed"))
+
+    assert "DO NOT MATCH THE HASHES" in result.stderr
+    assert "network" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("npm", "said"),
+    [
+        pytest.param(OFFLINE_NPM, f"npm {UNREACHABLE}npm.log", id="out of reach"),
+        pytest.param("echo 'npm error code EINTEGRITY'; exit 1", "npm error code EINTEGRITY", id="a wrong hash"),
+    ],
+)
+def test_what_npm_downloads_is_said_first_and_a_fault_in_one_line(machine: Machine, npm: str, said: str) -> None:
+    machine.add("npm", npm)
+    (machine.directory / "package-lock.json").touch()
+
+    result = machine.run("make", "node_modules/.package-lock.json")
+
+    assert result.stdout.splitlines() == [
+        "Downloading the packages of package-lock.json with npm: 'make lint-api' and 'make test-browser' need them"
+    ]
+    assert faults(result) == [said]
