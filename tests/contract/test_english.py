@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 def files(*patterns: str) -> dict[str, Path]:
     found = sorted(path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file())
-    return {str(path.relative_to(ROOT)): path for path in found}
+    return {str(path.relative_to(ROOT)): path for path in found if path.suffix != ".pyc"}
 
 
 PYTHON = files("app/**/*.py", "bench/**/*.py", "docs/**/*.py", "gunicorn.conf.py", "wsgi.py")
