@@ -283,6 +283,7 @@ class Server:
         systemd.listed = instances
         systemd.restarts.clear()
         systemd.beside.clear()
+        systemd.failures.clear()
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
