@@ -243,6 +243,7 @@ class Server:
             text=True,
             check=False,
             umask=0o077,
+            start_new_session=True,  # a shell that hangs up takes its whole session along
         )
 
     def release(self, *arguments: str) -> subprocess.CompletedProcess[str]:
