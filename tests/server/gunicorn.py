@@ -55,11 +55,17 @@ class Server:
         return said
 
     def wait_until_it_answers(self) -> None:
-        """Ask a server that listens already: the answer comes as soon as there is a worker."""
-        try:
-            self.request("OPTIONS", "/api")
-        except OSError as error:
-            raise AssertionError(self.log) from error
+        """Ask it. Once it listens, the answer comes as soon as there is a worker."""
+        deadline = time.monotonic() + BOOT_SECONDS
+        while True:
+            try:
+                self.request("OPTIONS", "/api")
+            except OSError:
+                assert self.process.poll() is None, self.log
+                assert time.monotonic() < deadline, self.log
+                time.sleep(0.02)
+            else:
+                return
 
     def tell_to_stop(self) -> None:
         """Return once the worker has heard that it is to stop: it announces the close of a connection that it kept."""
