@@ -386,12 +386,14 @@ def test_the_button_is_disabled_while_the_form_is_sent(visitor: Visitor, mail_se
     mail_server.on_message = lambda: None if answer.wait(60) else mail_server.disconnect()
     visitor.page.evaluate("AbortSignal.timeout = () => undefined")  # the pictures take their time
     visitor.fill()
-    visitor.send()
+    try:
+        visitor.send()
 
-    expect(visitor.button("Enviando…")).to_be_disabled()
-    expect(visitor.status).to_have_text("Enviando…")
-    visitor.record("sending")
-    answer.set()
+        expect(visitor.button("Enviando…")).to_be_disabled()
+        expect(visitor.status).to_have_text("Enviando…")
+        visitor.record("sending")
+    finally:
+        answer.set()  # the service would not stop before
     expect(visitor.confirmation).to_be_visible()
 
 
