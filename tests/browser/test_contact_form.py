@@ -23,7 +23,7 @@ from tests.browser.visitor import FIELDS, VIEWPORTS, Visitor, put_clock
 from tests.browser.website import Website
 from tests.factories import SUNSET
 from tests.mail.server import SmtpServer, parse, text_of
-from tests.server.gunicorn import Server, serving
+from tests.server.gunicorn import Server, free_port, serving
 
 OWN_FIELDS = {
     "demo": {},
@@ -357,9 +357,9 @@ def test_another_form_waits_for_the_quota_of_the_first(visitor: Visitor) -> None
 
 
 def test_a_mail_server_that_is_down_loses_nothing(visit: Visit, tmp_path: Path) -> None:
-    with SmtpServer() as down:
-        environ = down.environ
-    with serving(tmp_path, **environ) as service:
+    down = SmtpServer()
+    down.port = free_port()
+    with serving(tmp_path, **down.environ) as service:
         visitor = visit(service.port)
         visitor.fill()
         visitor.send()
