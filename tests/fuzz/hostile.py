@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote_from_bytes
 
@@ -51,11 +52,14 @@ EMAILS = (
 
 T = TypeVar("T")
 
+# What does not depend on what was drawn is made here, once: to make and check a strategy takes longer than to draw.
+strange = st.sampled_from([False] * 9 + [True])
+"""One strange thing at a time gets further than ten: most of a case is as it should be."""
+
 
 def usually(usual: T, rare: st.SearchStrategy[T]) -> st.SearchStrategy[T]:
-    """One strange thing at a time gets further than ten: most of a case is as it should be."""
     # hypothesis would draw from one_of without regard to repetitions.
-    return st.sampled_from([False] * 9 + [True]).flatmap(lambda strange: rare if strange else st.just(usual))
+    return strange.flatmap(lambda strange: rare if strange else st.just(usual))
 
 
 line_breakers = st.characters(categories=["Cc", "Cf", "Zl", "Zp", "Co", "Mn"])
@@ -122,50 +126,72 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode(encoding, "surrogatepass" if encoding.startswith("utf-") else "replace")
 
 
-@st.composite
-def mutated(draw: st.DrawFn, original: bytes) -> bytes:
+MUTATIONS = st.sampled_from(["cut", "drop", "insert", "overwrite", "repeat"])
+FEW_TIMES = st.integers(0, 3)
+FEW_BYTES, ONE_BYTE = st.binary(max_size=8), st.binary(min_size=1, max_size=1)
+
+
+def _mutate(draw: st.DrawFn, original: bytes) -> bytes:
     """The bytes after some cuts, splices and repetitions."""
     data = bytearray(original)
-    for _ in range(draw(st.integers(0, 3))):
+    for _ in range(draw(FEW_TIMES)):
         first, last = sorted((draw(st.integers(0, len(data))), draw(st.integers(0, len(data)))))
-        match draw(st.sampled_from(["cut", "drop", "insert", "overwrite", "repeat"])):
+        match draw(MUTATIONS):
             case "cut":
                 del data[last:]
             case "drop":
                 del data[first : min(last, first + 4)]
             case "insert":
-                data[first:first] = draw(st.binary(max_size=8))
+                data[first:first] = draw(FEW_BYTES)
             case "overwrite":
-                data[first : first + 1] = draw(st.binary(min_size=1, max_size=1))
+                data[first : first + 1] = draw(ONE_BYTE)
             case _:
                 data[last:last] = data[first : min(last, first + 64)]
     return bytes(data)
+
+
+mutated = st.composite(_mutate)
+
+encodings = usually("utf-8", st.sampled_from(ENCODINGS))
+members = {
+    escaped: st.lists(
+        st.tuples(
+            names, usually("null", st.sampled_from(LITERALS)) | values.map(partial(json.dumps, ensure_ascii=escaped))
+        ),
+        max_size=4,
+    )
+    for escaped in (False, True)
+}
+wrappings = usually("{%s}", st.sampled_from(["[{%s}]", " \r\n{%s}\n", "\ufeff{%s}", "{%s}{}", "{%s}\0"]))
 
 
 @st.composite
 def json_bodies(draw: st.DrawFn) -> bytes:
     """Objects whose names may repeat, in any encoding, with literals that are none."""
     escaped = draw(st.booleans())
-    literals = values.map(lambda value: json.dumps(value, ensure_ascii=escaped))
-    hostile = draw(st.lists(st.tuples(names, usually("null", st.sampled_from(LITERALS)) | literals), max_size=4))
+    hostile = draw(members[escaped])
     pairs = [(name, json.dumps(value)) for name, value in draw(submitted)] + hostile
-    members = ",".join(f"{json.dumps(name, ensure_ascii=escaped)}:{literal}" for name, literal in pairs)
-    wrapped = draw(usually("{%s}", st.sampled_from(["[{%s}]", " \r\n{%s}\n", "\ufeff{%s}", "{%s}{}", "{%s}\0"])))
-    raw = _encode(wrapped % members, draw(usually("utf-8", st.sampled_from(ENCODINGS))))
-    return draw(usually(raw, mutated(raw)))
+    text = ",".join(f"{json.dumps(name, ensure_ascii=escaped)}:{literal}" for name, literal in pairs)
+    raw = _encode(draw(wrappings) % text, draw(encodings))
+    return _mutate(draw, raw) if draw(strange) else raw
+
+
+fields = st.lists(st.tuples(names, hostile_text), max_size=4)
+unescaped = usually("", st.sampled_from(["@", "%", "&=;+%\r\n\x00"]))
+tails = usually(b"", st.sampled_from([b"&a=%ff", b"&a=%", b"&a=%c3", b"&%ed%a0%80=1", b"&a=\xc3\xb1", b";"]))
 
 
 @st.composite
 def form_bodies(draw: st.DrawFn) -> bytes:
     """Forms whose names may repeat, in any encoding, with escapes that are none."""
-    pairs = draw(submitted) + draw(st.lists(st.tuples(names, hostile_text), max_size=4))
-    encoding = draw(usually("utf-8", st.sampled_from(ENCODINGS)))
-    safe = draw(usually("", st.sampled_from(["@", "%", "&=;+%\r\n\x00"])))
+    pairs = draw(submitted) + draw(fields)
+    encoding = draw(encodings)
+    safe = draw(unescaped)
     raw = b"&".join(
         b"=".join(quote_from_bytes(_encode(text, encoding), safe=safe).encode() for text in pair) for pair in pairs
     )
-    raw += draw(usually(b"", st.sampled_from([b"&a=%ff", b"&a=%", b"&a=%c3", b"&%ed%a0%80=1", b"&a=\xc3\xb1", b";"])))
-    return draw(usually(raw, mutated(raw)))
+    raw += draw(tails)
+    return _mutate(draw, raw) if draw(strange) else raw
 
 
 bodies = st.one_of(
@@ -213,36 +239,65 @@ def _chunked(body: bytes) -> bytes:
     return b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
 
 
-@st.composite
+LENGTH, CHUNKED = b"Content-Length: %d\r\n", b"Transfer-Encoding: chunked\r\n"
+FRAMINGS = [*["chunked", "mutated", "another length"] * 2, "both", "none"]
+framed_bodies = usually((JSON, POST_BODY), bodies)
+framings, most_framings = st.sampled_from(FRAMINGS), st.sampled_from(["length"] * 2 + FRAMINGS)
+more_or_less = st.integers(-20, 20)
+
+
+def _frame(draw: st.DrawFn, body: bytes) -> tuple[bytes, bytes]:
+    framing = draw(most_framings)
+    if framing == "length" and draw(strange):
+        framing = draw(framings)
+    match framing:
+        case "length":
+            return LENGTH % len(body), body
+        case "another length":
+            return LENGTH % max(len(body) + draw(more_or_less), 0), body
+        case "chunked":
+            return CHUNKED, _chunked(body)
+        case "mutated":
+            return CHUNKED, _mutate(draw, _chunked(body))
+        case "both":
+            return CHUNKED + LENGTH % 5, _chunked(body)
+        case _:
+            return b"", body
+
+
 def _framed(draw: st.DrawFn) -> tuple[bytes, bytes]:
     """Header fields that frame a body, and the body."""
-    content_type, body = draw(usually((JSON, POST_BODY), bodies))
-    length, chunks = b"Content-Length: %d\r\n", b"Transfer-Encoding: chunked\r\n"
-    framings = st.one_of(
-        st.just((chunks, _chunked(body))),
-        mutated(_chunked(body)).map(lambda chunked: (chunks, chunked)),
-        st.integers(-20, 20).map(lambda more: (length % max(len(body) + more, 0), body)),
-        st.sampled_from([(chunks + length % 5, _chunked(body)), (b"", body)]),
-    )
-    fields, content = draw(usually((length % len(body), body), framings) | framings)
+    content_type, body = draw(framed_bodies)
+    fields, content = _frame(draw, body)
     return b"Content-Type: %s\r\n%s" % (content_type.encode("latin-1"), fields), content
+
+
+posted, got = (usually(method, st.sampled_from(METHODS)) for method in (b"POST", b"GET"))
+any_target, contact_target = st.sampled_from(TARGETS), st.sampled_from(TARGETS[2:4])
+versions = usually(b"HTTP/1.1", st.sampled_from(VERSIONS))
+more_fields = usually([], st.lists(st.sampled_from(HEADERS), max_size=2))
+line_ends = usually(b"\r\n", st.sampled_from([b"\n", b"\r"]))
 
 
 @st.composite
 def _http_request(draw: st.DrawFn) -> bytes:
     posts = draw(st.booleans())
-    method = draw(usually(b"POST" if posts else b"GET", st.sampled_from(METHODS)))
-    target = draw(st.sampled_from(TARGETS[2:4] if posts else TARGETS))
-    version = draw(usually(b"HTTP/1.1", st.sampled_from(VERSIONS)))
+    method = draw(posted if posts else got)
+    target = draw(contact_target if posts else any_target)
+    version = draw(versions)
     fields = b"Host: a\r\nX-Forwarded-For: %s\r\n" % CLIENT
-    fields += b"".join(field + b"\r\n" for field in draw(usually([], st.lists(st.sampled_from(HEADERS), max_size=2))))
-    framing, body = draw(_framed() if posts else usually((b"", b""), _framed()))
+    fields += b"".join(field + b"\r\n" for field in draw(more_fields))
+    framing, body = _framed(draw) if posts or draw(strange) else (b"", b"")
     request = b"%s %s %s\r\n%s%s\r\n%s" % (method, target, version, fields, framing, body)
-    return request.replace(b"\r\n", draw(usually(b"\r\n", st.sampled_from([b"\n", b"\r"]))))
+    return request.replace(b"\r\n", draw(line_ends))
+
+
+http_requests = st.lists(_http_request(), min_size=1, max_size=3)
+garbage = usually(b"", st.sampled_from(GARBAGE))
 
 
 @st.composite
 def http(draw: st.DrawFn) -> bytes:
     """One connection's worth of requests, whole or broken."""
-    raw = b"".join(draw(st.lists(_http_request(), min_size=1, max_size=3)))
-    return draw(usually(raw, mutated(raw))) + draw(usually(b"", st.sampled_from(GARBAGE)))
+    raw = b"".join(draw(http_requests))
+    return (_mutate(draw, raw) if draw(strange) else raw) + draw(garbage)
