@@ -107,10 +107,14 @@ class LimiterAgainstModel(RuleBasedStateMachine):
         self.model.hold(client, decision, Span(begun, self.subject.now()), hit=counted)
         return decision
 
-    @rule(client=clients, times=st.sampled_from([1, 2, 3, 59, 60, 61]))
+    @rule(client=clients, times=st.integers(1, 3))
     def hit(self, client: bytes, times: int) -> None:
         for _ in range(times):
             self.ask(client, counted=True)
+
+    @rule(client=clients, more=st.sampled_from([-1, 0, 1]))
+    def hit_as_often_as_the_quota_allows_or_nearly(self, client: bytes, more: int) -> None:
+        self.hit(client, self.model.policy.quota + more)
 
     @rule(client=clients)
     def peek(self, client: bytes) -> None:

@@ -16,16 +16,20 @@ MakeStorage = Callable[..., SharedStorage]
 
 @pytest.fixture(autouse=True)
 def timeout(monkeypatch: pytest.MonkeyPatch) -> float:
-    """A busy machine may stop a healthy server for longer than a visitor waits; what it is that a visitor waits."""
+    """A busy machine may stop a healthy server for longer than a visitor waits; what it is that a visitor waits.
+
+    Probes come soon after each other, so that a test notices at once what they find.
+    """
     timeout = shared.TIMEOUT
     monkeypatch.setattr(shared, "TIMEOUT", 10.0)
+    monkeypatch.setattr(shared, "PROBE_INTERVAL", 0.05)
     return timeout
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a server that does not answer, which is waited for in the test."""
-    monkeypatch.setattr(shared, "TIMEOUT", 1.0)
+    monkeypatch.setattr(shared, "TIMEOUT", 0.5)
 
 
 @pytest.fixture

@@ -94,11 +94,6 @@ class RedisServer:
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGCONT)
 
-    def now(self) -> int:
-        """Its clock, in microseconds."""
-        seconds, microseconds = self.admin.time()
-        return int(seconds) * 1_000_000 + int(microseconds)
-
     def age(self, microseconds: int) -> None:
         """Make everything older, which is to a window what passing time is."""
         self.admin.eval(_AGE_ALL, 0, microseconds)
@@ -153,7 +148,8 @@ def way_to(server: RedisServer, delay: float = 0) -> Iterator[Way]:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as ways:
         ways.daemon_threads = True
         way = Way(ways.server_address[1])
-        threading.Thread(target=ways.serve_forever, daemon=True).start()
+        # Its end is noticed after one interval, which is half a second unless it is said.
+        threading.Thread(target=ways.serve_forever, args=[0.01], daemon=True).start()
         try:
             yield way
         finally:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
 from tests.client import validate_response
-from tests.redis.server import RedisServer, way_to
+from tests.redis.server import RedisServer
 from tests.server.gunicorn import Server, serving
+
+pytestmark = pytest.mark.xdist_group("sites")  # One worker runs these tests, so that each site is started once.
 
 GENEROUS = 10.0
 """Seconds in which any request has been answered, however busy the machine is: shorter than a client's patience."""
@@ -98,47 +100,62 @@ def wait_until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.5)
+        time.sleep(0.05)
 
 
-SETUPS = pytest.mark.parametrize(
-    ("gunicorns", "workers"), [(2, "1"), (1, "2")], ids=["two gunicorns", "two workers of one"]
-)
+SETUPS: dict[str, tuple[int, str]] = {"two gunicorns": (2, "1"), "two workers of one": (1, "2")}
+"""The number of gunicorns and the workers of each."""
 
 
-@SETUPS
-def test_one_client_has_one_limit_over_all_processes(
-    gunicorns: int, workers: str, server: RedisServer, tmp_path: Path
-) -> None:
-    with services(tmp_path, gunicorns, RATE_LIMIT_STORAGE=server.url, WORKERS=workers) as running:
-        api = hammer_in_reach(running, "GET", "/api/versioning")
-        contact = hammer_in_reach(running, "POST", "/contact.php")
+@dataclass(frozen=True)
+class Site:
+    """Gunicorns on one shared server, which several tests use: each leaves all of them in reach."""
+
+    server: RedisServer
+    gunicorns: list[Server]
+
+
+@pytest.fixture(scope="module")
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    gunicorns, workers = SETUPS[request.param]
+    directory = tmp_path_factory.mktemp("site")
+    with (
+        RedisServer(directory) as server,
+        services(directory, gunicorns, RATE_LIMIT_STORAGE=server.url, WORKERS=workers) as running,
+    ):
+        yield Site(server, running)
+
+
+@pytest.mark.parametrize("site", SETUPS, indirect=True)
+def test_one_client_has_one_limit_over_all_processes(site: Site) -> None:
+    api = hammer_in_reach(site.gunicorns, "GET", "/api/versioning")
+    contact = hammer_in_reach(site.gunicorns, "POST", "/contact.php")
 
     assert api == {200: 60, 429: 100}
     assert contact == {400: 1, 429: 159}
 
 
-@SETUPS
-def test_one_late_answer_gives_nobody_a_second_quota(
-    gunicorns: int, workers: str, server: RedisServer, tmp_path: Path
-) -> None:
-    with (
-        way_to(server) as way,
-        services(tmp_path, gunicorns, RATE_LIMIT_STORAGE=way.url, WORKERS=workers) as running,
-    ):
-        for _ in range(20):
-            wait_until(lambda: all_in_reach(running))
-            client, decided, statuses = next(CLIENTS), own_decisions(running), Counter[int]()
-            way.hold(f":{socket.inet_aton(client).hex()}".encode())
-            for number in range(200):
-                statuses[ask(running[number % gunicorns], client)[0]] += 1
-            if own_decisions(running) <= decided + 1:
-                break
-        log = "".join(service.log for service in running)
-        details = [rate_limit(service, next(CLIENTS)) for service in running]
+@pytest.mark.parametrize("site", SETUPS, indirect=True)
+def test_one_late_answer_gives_nobody_a_second_quota(site: Site) -> None:
+    running = site.gunicorns
+    earlier = [len(service.log) for service in running]
+
+    for _ in range(20):
+        wait_until(lambda: all_in_reach(running))
+        client, decided, statuses = next(CLIENTS), own_decisions(running), Counter[int]()
+        # The server gets the first question and counts it, but the asker has hung up by then.
+        site.server.pause()
+        statuses[ask(running[0], client)[0]] += 1
+        site.server.resume()
+        for number in range(1, 200):
+            statuses[ask(running[number % len(running)], client)[0]] += 1
+        if own_decisions(running) <= decided + 1:
+            break
+    log = "".join(service.log[start:] for service, start in zip(running, earlier, strict=True))
+    details = [rate_limit(service, next(CLIENTS)) for service in running]
 
     assert statuses == {200: 60, 429: 140}
-    assert details == [{"storage": "redis", "status": "ok"}] * gunicorns
+    assert details == [{"storage": "redis", "status": "ok"}] * len(running)
     assert UNANSWERED in log
 
 
@@ -190,23 +207,24 @@ FAULTS: dict[str, tuple[Callable[[RedisServer], Any], Callable[[RedisServer], An
 
 
 @pytest.mark.parametrize(("lose", "restore"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("site", ["two gunicorns"], indirect=True)
 def test_no_visitor_notices_that_the_server_is_gone(
-    lose: Callable[[RedisServer], Any],
-    restore: Callable[[RedisServer], Any],
-    server: RedisServer,
-    tmp_path: Path,
+    lose: Callable[[RedisServer], Any], restore: Callable[[RedisServer], Any], site: Site
 ) -> None:
-    with services(tmp_path, 2, RATE_LIMIT_STORAGE=server.url) as running:
-        with Load(running) as load:
-            load.go_on()
-            lose(server)
-            load.go_on()
-            wait_until(lambda: all(rate_limit(service, next(CLIENTS)) == FALLBACK for service in running))
-            restore(server)
-            wait_until(lambda: all_in_reach(running))
-            load.go_on()
-        shared = hammer_in_reach(running, "GET", "/api/versioning")
-        logs = [service.log for service in running]
+    server, running = site.server, site.gunicorns
+    wait_until(lambda: all_in_reach(running))
+    earlier = [len(service.log) for service in running]
+
+    with Load(running) as load:
+        load.go_on()
+        lose(server)
+        load.go_on()
+        wait_until(lambda: all(rate_limit(service, next(CLIENTS)) == FALLBACK for service in running))
+        restore(server)
+        wait_until(lambda: all_in_reach(running))
+        load.go_on()
+    shared = hammer_in_reach(running, "GET", "/api/versioning")
+    logs = [service.log[start:] for service, start in zip(running, earlier, strict=True)]
 
     assert load.failures == []
     assert load.statuses.keys() == {200}
