@@ -58,7 +58,7 @@ test-deploy: $(VENV)/.dev ## Test deploy/ with the real nginx (figures: build/de
 
 test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example form in Chromium (pictures: build/screenshots)
 	@$(call need,chromium,chromium)
-	$(BIN)/python -m pytest -n 3 --dist worksteal tests/browser
+	$(BIN)/python -m pytest --numprocesses=3 tests/browser
 
 test-redis: $(VENV)/.dev ## Test the limits that processes share with a real redis-server
 	@$(call need,redis-server,redis-server)
