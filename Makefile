@@ -62,7 +62,7 @@ test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example fo
 
 test-redis: $(VENV)/.dev ## Test the limits that processes share with a real redis-server
 	@$(call need,redis-server,redis-server)
-	$(PYTEST) --numprocesses=2 --dist=loadgroup tests/redis
+	$(PYTEST) --numprocesses=2 --dist=loadscope tests/redis
 
 attack: $(VENV)/.dev ## Attack the service as it is shipped (2 minutes; verdicts: build/attacks.txt)
 	@$(call need,nginx,nginx)

@@ -20,8 +20,6 @@ from tests.client import validate_response
 from tests.redis.server import RedisServer
 from tests.server.gunicorn import Server, serving
 
-pytestmark = pytest.mark.xdist_group("sites")  # One worker runs these tests, so that each site is started once.
-
 GENEROUS = 10.0
 """Seconds in which any request has been answered, however busy the machine is: shorter than a client's patience."""
 
