@@ -10,12 +10,21 @@ NODE := node_modules/.bin
 # `make check` measures the coverage: PYTEST="coverage run -m pytest".
 PYTEST := $(BIN)/python -m pytest
 
-# $(call need,PROGRAM,PACKAGE): installs Debian's package when the program is missing.
+# The programs that a target starts, each with its package in Debian.
+DEPLOY := nginx:nginx nft:nftables ip:iproute2 systemd-analyze:systemd jq:jq curl:curl
+BROWSER := chromium:chromium
+REDIS := redis-server:redis-server
+ATTACK := nginx:nginx $(REDIS)
+BENCH := wrk:wrk nginx:nginx $(REDIS) $(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)):php-fpm
+
+# $(call need,PROGRAMS): installs the packages of those that are missing.
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo)
-need = command -v $(1) >/dev/null || { \
-	echo "$(1) is missing: installing Debian's package $(2), which 'make $@' needs"; \
-	$(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq $(2); } \
-	|| { echo "$(1) is missing and could not be installed: please install it" >&2; exit 1; }
+need = missing=; for program in $(1); do \
+		command -v $${program%:*} >/dev/null || missing="$$missing $${program\#*:}"; done; \
+	test -z "$$missing" || { \
+		echo "Installing Debian's packages$$missing, which 'make $@' needs"; \
+		$(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq $$missing; } \
+	|| { echo "Debian's packages$$missing could not be installed: please install them" >&2; exit 1; }
 
 # $(call fetch,PROGRAM,COMMAND): downloads. Without a network the program writes many lines, and one says more.
 UNREACHABLE := Max retries exceeded|No matching distribution|code (ECONN|ENETUNREACH|ENOTFOUND|EAI_AGAIN|ETIMEDOUT)
@@ -46,27 +55,21 @@ test: $(VENV)/.dev ## Run the tests that need only Python, or some: make test AR
 	$(PYTEST) $(ARGS)
 
 test-deploy: $(VENV)/.dev ## Test deploy/ with the real nginx (figures: build/deploy-figures.txt)
-	@$(call need,nginx,nginx)
-	@$(call need,nft,nftables)
-	@$(call need,ip,iproute2)
-	@$(call need,systemd-analyze,systemd)
-	@$(call need,jq,jq)
-	@$(call need,curl,curl)
+	@$(call need,$(DEPLOY))
 	rm -f build/deploy-figures.txt
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/deploy
 	@cat build/deploy-figures.txt
 
 test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example form in Chromium (pictures: build/screenshots)
-	@$(call need,chromium,chromium)
+	@$(call need,$(BROWSER))
 	$(BIN)/python -m pytest --numprocesses=3 tests/browser
 
 test-redis: $(VENV)/.dev ## Test the limits that processes share with a real redis-server
-	@$(call need,redis-server,redis-server)
+	@$(call need,$(REDIS))
 	$(PYTEST) --numprocesses=2 --dist=loadscope tests/redis
 
 attack: $(VENV)/.dev ## Attack the service as it is shipped (2 minutes; verdicts: build/attacks.txt)
-	@$(call need,nginx,nginx)
-	@$(call need,redis-server,redis-server)
+	@$(call need,$(ATTACK))
 	rm -f build/attacks.txt
 	$(BIN)/python -m pytest tests/attack; status=$$?; cat build/attacks.txt; exit $$status
 
@@ -86,9 +89,12 @@ format: $(VENV)/.dev ## Format the code and correct simple mistakes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-check: $(VENV)/.dev node_modules/.package-lock.json ## Run all of the above, side by side, and report the coverage
+CHECKS := lint lint-api test test-redis test-deploy test-browser
+
+check: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters and all tests but the attacks, side by side, and report the coverage
+	@$(call need,$(DEPLOY) $(BROWSER) $(REDIS))
 	$(BIN)/coverage erase
-	$(MAKE) --jobs=2 --output-sync=target lint lint-api test test-redis test-deploy test-browser PYTEST="$(BIN)/coverage run -m pytest"
+	$(MAKE) --jobs=2 --output-sync=target $(CHECKS) PYTEST="$(BIN)/coverage run -m pytest"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
@@ -96,10 +102,7 @@ fuzz: $(VENV)/.dev ## Try tens of thousands of hostile requests (15 to 20 minute
 	FUZZ_CASES=8000 $(BIN)/python -m pytest tests/fuzz --hypothesis-show-statistics
 
 bench: $(BENCH_VENV)/.bench ## Measure the service beside others and rewrite docs/performance.md (4 minutes)
-	@$(call need,wrk,wrk)
-	@$(call need,redis-server,redis-server)
-	@$(call need,nginx,nginx)
-	@$(call need,$(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)),php-fpm)
+	@$(call need,$(BENCH))
 	$(BENCH_VENV)/bin/python -m bench
 
 docs: $(VENV)/.dev ## Draw docs/request.svg, the way of a request

@@ -76,29 +76,43 @@ def faults(result: subprocess.CompletedProcess[str]) -> list[str]:
     return [line for line in result.stderr.splitlines() if not line.startswith("make: ")]
 
 
-def test_a_missing_program_is_named_with_the_reason_before_it_is_installed(machine: Machine) -> None:
-    machine.add("apt-get", APT_GET)
-    machine.add(".venv/bin/python", "")
-    (machine.directory / "requirements-dev.txt").touch()
-    (machine.directory / ".venv" / ".dev").touch()
+@pytest.fixture
+def developed(machine: Machine) -> Machine:
+    """One whose libraries are installed."""
+    for name in ("python", "coverage"):
+        machine.add(f".venv/bin/{name}", "")
+    (machine.directory / "node_modules").mkdir()
+    for name in ("requirements-dev.txt", ".venv/.dev", "package-lock.json", "node_modules/.package-lock.json"):
+        (machine.directory / name).touch()
+    return machine
 
-    result = machine.run("make", "test-deploy")
+
+@pytest.mark.parametrize(
+    ("target", "packages"),
+    [
+        ("test-deploy", "nginx nftables iproute2 systemd jq"),
+        ("check", "nginx nftables iproute2 systemd jq chromium redis-server"),
+    ],
+)
+def test_what_is_missing_is_named_with_the_reason_before_it_is_installed(
+    developed: Machine, target: str, packages: str
+) -> None:
+    developed.add("apt-get", APT_GET)
+    developed.add("curl", "")
+
+    result = developed.run("make", target)
 
     assert result.stdout.splitlines() == [
-        "nginx is missing: installing Debian's package nginx, which 'make test-deploy' needs",
+        f"Installing Debian's packages {packages}, which 'make {target}' needs",
         "apt-get update -qq",
     ]
-    assert faults(result) == ["nginx is missing and could not be installed: please install it"]
+    assert faults(result) == [f"Debian's packages {packages} could not be installed: please install them"]
 
 
-def test_what_is_there_is_not_named(machine: Machine) -> None:
-    machine.add("redis-server", "")
-    machine.add(".venv/bin/python", "")
-    machine.add(".venv/bin/coverage", "")
-    (machine.directory / "requirements-dev.txt").touch()
-    (machine.directory / ".venv" / ".dev").touch()
+def test_what_is_there_is_not_named(developed: Machine) -> None:
+    developed.add("redis-server", "")
 
-    result = machine.run("make", "--silent", "test-redis")
+    result = developed.run("make", "--silent", "test-redis")
 
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
