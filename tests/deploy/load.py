@@ -66,11 +66,8 @@ QUANTILES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
 
 
 @contextmanager
-def load(served: Site, *, readers: int = 4, writers: int = 4, rest: float = 0) -> Iterator[Load]:
-    """Clients that read and clients that send forms, each request from an address and on a connection of its own.
-
-    A reader rests for so many seconds after each answer.
-    """
+def load(served: Site, *, readers: int = 4, writers: int = 4) -> Iterator[Load]:
+    """Clients that read and clients that send forms, each request from an address and on a connection of its own."""
     load = Load()
     stop = threading.Event()
     lock = threading.Lock()
@@ -91,8 +88,6 @@ def load(served: Site, *, readers: int = 4, writers: int = 4, rest: float = 0) -
             with lock:
                 load.outcomes[method, outcome] += 1
                 load.seconds[method].append(time.perf_counter() - begun)
-            if method == "GET":
-                stop.wait(rest)
 
     methods = ["GET"] * readers + ["POST"] * writers
     threads = [threading.Thread(target=work, args=(method,)) for method in methods]

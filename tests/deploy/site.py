@@ -125,6 +125,8 @@ class Site:
             socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as http,
         ):
             self.https_port, self.http_port = https.getsockname()[1], http.getsockname()[1]
+            for listener in (https, http):
+                listener.setblocking(False)  # nginx leaves that as it is, and a worker would wait in accept()
             self.nginx = subprocess.Popen(
                 ["nginx", "-c", str(self.render())],
                 env=os.environ | {"NGINX": f"{https.fileno()};{http.fileno()};"},

@@ -18,10 +18,8 @@ from tests.deploy.site import Site, site
 from tests.mail.server import SmtpServer
 
 ALL_WELL = {("GET", "200"), ("POST", "200")}
-ANSWERS = 20
+ANSWERS = 50
 SLOW_CLIENTS = 100
-REST_SECONDS = 0.05
-"""Without a rest most of the time would go into the handshakes of the readers, who outnumber the forms ten to one."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UnderLoad]:
 
 def test_a_reload_of_nginx_fails_no_request(shared: UnderLoad) -> None:
     served = shared.serve("0", "1")
-    with load(served, rest=REST_SECONDS) as clients:
+    with load(served) as clients:
         for _ in range(2):
             clients.wait_for(ANSWERS)
             served.nginx.send_signal(signal.SIGHUP)
@@ -81,7 +79,7 @@ def test_a_reload_of_nginx_fails_no_request(shared: UnderLoad) -> None:
 @pytest.mark.parametrize("instances", [("0", "1"), ("0",)], ids=["two processes", "one process"])
 def test_a_reload_of_gunicorn_fails_no_request(shared: UnderLoad, instances: tuple[str, ...]) -> None:
     served = shared.serve(*instances)
-    with load(served, rest=REST_SECONDS) as clients:
+    with load(served) as clients:
         for instance in instances:
             for _ in range(2):
                 clients.wait_for(ANSWERS)
@@ -99,7 +97,7 @@ def test_workers_that_end_after_some_requests_fail_none(tmp_path: Path) -> None:
     with under_load(tmp_path, environ={"GUNICORN_CMD_ARGS": "--max-requests 40"}) as own:
         served = own.serve("0", "1")
         first = [served.worker(instance) for instance in ("0", "1")]
-        with load(served, rest=REST_SECONDS) as clients:
+        with load(served) as clients:
             for worker in first:
                 served.wait_for_exit(worker)
             clients.wait_for(ANSWERS)
@@ -113,7 +111,7 @@ def test_workers_that_end_after_some_requests_fail_none(tmp_path: Path) -> None:
 
 def test_an_upgrade_of_one_process_after_the_other_fails_no_request(shared: UnderLoad) -> None:
     served = shared.serve("0", "1")
-    with load(served, rest=REST_SECONDS) as clients:
+    with load(served) as clients:
         for _ in range(2):
             for instance in ("0", "1"):
                 clients.wait_for(ANSWERS)
@@ -127,7 +125,7 @@ def test_an_upgrade_of_one_process_after_the_other_fails_no_request(shared: Unde
 
 def test_a_stop_fails_no_request_that_was_accepted(shared: UnderLoad) -> None:
     served = shared.serve("0")
-    with load(served, rest=REST_SECONDS) as clients:
+    with load(served) as clients:
         clients.wait_for(ANSWERS)
         served.stop("0")
         clients.wait_for(ANSWERS)
@@ -141,16 +139,16 @@ def test_a_stop_fails_no_request_that_was_accepted(shared: UnderLoad) -> None:
 
 def test_slow_clients_cost_nobody_else_anything(shared: UnderLoad) -> None:
     served = shared.serve("0")
-    with load(served, rest=REST_SECONDS) as without:
+    with load(served) as without:
         without.wait_for(ANSWERS)
     with ExitStack() as stack:
         slow = [stack.enter_context(served.connect(new_client())) for _ in range(SLOW_CLIENTS)]
         for number, connection in enumerate(slow):
             connection.sendall(begin(number))
-        with load(served, rest=REST_SECONDS) as beside:
+        with load(served) as beside:
             for _ in range(4):
                 drip(slow)
-                beside.wait_for(ANSWERS // 4)
+                beside.wait_for(ANSWERS)
 
     without.report("without slow clients")
     beside.report(f"beside {SLOW_CLIENTS} slow clients")
