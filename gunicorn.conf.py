@@ -5,7 +5,7 @@ import os
 import sys
 
 from gunicorn.arbiter import Arbiter
-from gunicorn.sock import _sock_type
+from gunicorn.sock import TCP6Socket, TCPSocket, UnixSocket
 from gunicorn.systemd import listen_fds
 
 from app.logs import logging_config
@@ -49,15 +49,18 @@ def on_starting(server: Arbiter) -> None:
     A reload goes on: mail is delivered even with a full disk.
     """
     require_mail_dir(settings.mail_dir)
-    if not server.master_pid and not listen_fds(unset_environment=False):  # else gunicorn inherits its sockets
-        for address in server.address:
-            require_listening(server, address)
+    # The sockets that gunicorn inherits, and those of its own option --bind, are not BIND's.
+    inherits = server.master_pid or listen_fds(unset_environment=False)
+    if not inherits and server.cfg.bind == [bind]:
+        require_listening(server)
 
 
-def require_listening(server: Arbiter, address: object) -> None:
-    """Listen as gunicorn will, and stop again; raises SettingsError. gunicorn itself would try for five seconds."""
+def require_listening(server: Arbiter) -> None:
+    """Listen at BIND and stop again; raises SettingsError. gunicorn itself would try for five seconds."""
+    address = server.address[0]
+    kind = UnixSocket if isinstance(address, str) else TCP6Socket if ":" in address[0] else TCPSocket
     try:
-        _sock_type(address)(address, server.cfg, server.log).close()
+        kind(address, server.cfg, server.log).close()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         example = "127.0.0.1:8001" if bind.endswith(":8000") else "127.0.0.1:8000"

@@ -58,6 +58,17 @@ def test_a_port_that_is_taken_stops_the_start_with_one_line(tmp_path: Path, list
     assert line == f"BIND='{bind}': Address already in use: set BIND to another address, such as 127.0.0.1:8000"
 
 
+def test_an_address_of_gunicorns_own_option_is_not_binds(tmp_path: Path, listener: socket.socket) -> None:
+    taken = f"127.0.0.1:{listener.getsockname()[1]}"
+
+    process, log_file = start(tmp_path, BIND=taken, GUNICORN_CMD_ARGS="--bind 127.0.0.1:0")
+
+    server = Server(process, 0, log_file)
+    wait_until(lambda: "Booting worker" in server.log, server)
+    process.terminate()
+    process.wait(30)
+
+
 TRY_TO_START = """
 import os, runpy, sys
 from types import SimpleNamespace
