@@ -24,6 +24,9 @@ OK, FAIL = "ok", "fail"
 STORAGE_STATES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EROFS: "read_only"}
 """The state of a disk that takes no message, by the error number; any other error is FAIL."""
 
+PATIENCE = 1.0
+"""Seconds from the start of the checks in which whoever asks waits for the disk's first result."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -45,7 +48,7 @@ class MailCheck(NamedTuple):
 class MailHealth:
     """Checks the mail server and the storage every CHECK_INTERVAL seconds, each in a thread of its own.
 
-    So no request waits for a check, and a check that hangs does not delay the other.
+    So a check that hangs delays neither the other nor, once the service has started, a request.
     """
 
     def __init__(self, mailer: Mailer, spool: Spool) -> None:
@@ -56,6 +59,7 @@ class MailHealth:
         self._server = _Check("server", mailer.check, {}) if mailer.check else None
         self._checks = [check for check in (self._server, self._storage) if check]
         self._started = False
+        self._patience_ends = 0.0
         self._lock = threading.Lock()
 
     @property
@@ -68,6 +72,7 @@ class MailHealth:
         with self._lock:
             if self._started:
                 return
+            self._patience_ends = time.monotonic() + PATIENCE
             self._started = True
             for check in self._checks:
                 check.start()
@@ -76,13 +81,11 @@ class MailHealth:
             check.first_result.wait(max(0.0, end - time.monotonic()))
 
     def latest(self) -> MailCheck:
-        """The newest results; starts the checks if the server has not done so.
-
-        Then it waits for the disk for a second at most, but not for the mail server.
-        """
+        """The newest results; starts the checks if the server has not done so."""
         if not self._started:
             self.start()
-            self._storage.first_result.wait(1)
+        if self._storage.result is None:
+            self._storage.first_result.wait(max(0.0, self._patience_ends - time.monotonic()))
         server = self._server.state() if self._server else None
         storage = self._storage.state()
         ok = storage == OK and (self._server is None or server == OK)
