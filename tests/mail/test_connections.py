@@ -16,6 +16,7 @@ from app.mail import smtp
 from app.mail.mailer import DeliveryError, Mailer, SmtpMailer
 from app.mail.message import Message
 from app.mail.smtp import Deadline, SmtpSender
+from tests.conftest import MakeApp
 from tests.factories import make_settings
 from tests.mail.clock import run_short_after_content
 from tests.mail.conftest import CONTENT, MakeMailer
@@ -105,13 +106,13 @@ def test_a_connection_serves_several_messages(
     assert sum(command.startswith("AUTH") for command in connection.commands) == 1
 
 
-def test_a_connection_is_left_with_quit_when_the_service_ends(make_mailer: MakeMailer) -> None:
+def test_a_connection_is_left_with_quit_when_the_service_ends(make_app: MakeApp) -> None:
     with ScriptedServer() as server:
-        mailer = make_mailer(**server.environ)
-        deliver(mailer)
-        mailer.close()
+        background = make_app(collaborators={"mailer": None}, **server.environ).background
+        deliver(background.mailer)
+        background.stop()
 
-    assert server.connections[0].commands[-1].upper() == "QUIT"
+    assert [connection.commands[-1].upper() for connection in server.connections] == ["QUIT"] * len(server.connections)
 
 
 def test_a_connection_that_was_idle_for_too_long_is_left_with_quit(make_mailer: MakeMailer) -> None:

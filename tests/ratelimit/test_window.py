@@ -143,6 +143,17 @@ class TestOneClient:
         assert decision == (policy, True, policy.quota - 1, policy.window_seconds * SECOND)
 
 
+def test_peeking_counts_from_the_oldest_request_that_is_still_in_the_window(clock: Clock) -> None:
+    window = SlidingWindow(API)
+    window.hit(address(1))
+    clock.now += 10 * SECOND
+    window.hit(address(1))
+
+    clock.now += 50 * SECOND
+
+    assert window.peek(address(1)) == (API, True, API.quota - 1, 10 * SECOND)
+
+
 class TestWhatAllProcessesDecided:
     """On a hit that was counted here: ``learn``."""
 
@@ -277,6 +288,17 @@ class TestTrackedClients:
 
         assert not window.peek(address(0)).allowed
         assert len(window) == 1_000
+
+    def test_a_client_is_idle_when_its_newest_request_has_left_the_window(self, clock: Clock) -> None:
+        window = SlidingWindow(API)
+        window.hit(address(0))
+        clock.now += 59 * SECOND
+        window.hit(address(0))
+        clock.now += SECOND
+
+        window.hit(address(1))
+
+        assert window.peek(address(0)).remaining == API.quota - 1
 
     @pytest.mark.parametrize("hits", [1, 2, 60], ids="after {} requests each".format)
     def test_idle_clients_leave_as_new_ones_come(self, hits: int, clock: Clock) -> None:
