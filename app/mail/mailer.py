@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 import click
+from flask.cli import ScriptInfo
 
 from app.mail.bulkhead import Bulkhead, FullError
 from app.mail.message import Message
@@ -160,7 +161,7 @@ def create_mailer(settings: Settings, spool: Spool) -> Mailer:
 def _log_start(level: int, message: str, *values: object) -> None:
     """Log a line, unless the app is made by a flask command that does not serve, such as ``flask mail list``."""
     command = click.get_current_context(silent=True)
-    if command is None or command.info_name == "run":
+    if command is None or command.find_object(ScriptInfo) is None or command.info_name == "run":
         logger.log(level, message, *values)
 
 
