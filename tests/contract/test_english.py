@@ -16,7 +16,7 @@ def files(*patterns: str) -> dict[str, Path]:
     return {str(path.relative_to(ROOT)): path for path in found if path.suffix != ".pyc"}
 
 
-PYTHON = files("app/**/*.py", "bench/**/*.py", "docs/**/*.py", "gunicorn.conf.py", "wsgi.py")
+PYTHON = files("app/**/*.py", "bench/**/*.py", "docs/**/*.py", "examples/*.py", "gunicorn.conf.py", "wsgi.py")
 OTHERS = files(
     *("*.md", "docs/**/*.md", "examples/**/*.*", "app/contact/templates/*"),
     *("deploy/**/*.*", "bench/**/*.lua", "bench/**/*.php", "Makefile", "pyproject.toml", "setup.cfg"),

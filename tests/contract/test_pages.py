@@ -65,6 +65,12 @@ def test_every_make_target_that_is_named_exists(page: Path) -> None:
         assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE), target
 
 
+def test_every_folder_of_the_tests_is_run_by_some_target(pytestconfig: pytest.Config) -> None:
+    run = set(pytestconfig.getini("testpaths")) | set(re.findall(r"\btests/\w+", MAKEFILE))
+
+    assert {f"tests/{file.parent.name}" for file in (ROOT / "tests").glob("*/test_*.py")} <= run
+
+
 def tree() -> Iterator[Path]:
     """The files of the tree in CONTRIBUTING.md; two spaces more are one folder further down."""
     block = CONTRIBUTING.partition("\n## Where a thing belongs\n")[2].split("```")[1]
