@@ -29,7 +29,7 @@ def timeout(monkeypatch: pytest.MonkeyPatch) -> float:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a server that does not answer, which is waited for in the test."""
-    monkeypatch.setattr(shared, "TIMEOUT", 0.5)
+    monkeypatch.setattr(shared, "TIMEOUT", 1.0)
 
 
 @pytest.fixture
