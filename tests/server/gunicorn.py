@@ -73,7 +73,9 @@ class Server:
             announced = _ask_again(connection)
             assert announced == "keep-alive"
             self.process.terminate()
+            deadline = time.monotonic() + PATIENCE
             while announced != "close":
+                assert time.monotonic() < deadline, self.log
                 announced = _ask_again(connection)
 
     def connect(self) -> socket.socket:

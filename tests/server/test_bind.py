@@ -8,14 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.server.gunicorn import BOOT_SECONDS, ROOT, Server, free_port, start
+from tests.server.gunicorn import ROOT, Server, free_port, start
 
 
 @contextmanager
@@ -29,15 +28,6 @@ def running(directory: Path, *command: str, port: int, pass_fds: Sequence[int] =
     finally:
         process.terminate()
         process.wait(30)
-
-
-def wait_until(condition: Callable[[], bool], server: Server) -> None:
-    deadline = time.monotonic() + BOOT_SECONDS
-    while not condition():
-        assert server.process.poll() is None, server.log
-        assert "BIND=" not in server.log
-        assert time.monotonic() < deadline, server.log
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -63,8 +53,7 @@ def test_an_address_of_gunicorns_own_option_is_not_binds(tmp_path: Path, listene
 
     process, log_file = start(tmp_path, BIND=taken, GUNICORN_CMD_ARGS="--bind 127.0.0.1:0")
 
-    server = Server(process, 0, log_file)
-    wait_until(lambda: "Booting worker" in server.log, server)
+    Server(process, 0, log_file).wait_for("Booting worker")
     process.terminate()
     process.wait(30)
 
@@ -132,6 +121,6 @@ def test_a_new_program_takes_over_the_socket_of_the_old_one(tmp_path: Path) -> N
     with running(tmp_path, f"{sys.prefix}/bin/gunicorn", port=free_port()) as server:
         server.wait_until_it_answers()
         server.process.send_signal(signal.SIGUSR2)
-        wait_until(lambda: server.log.count("Booting worker") == 2, server)
+        server.wait_for("(?s)Booting worker.*Booting worker")
         _, new = re.findall(r"Listening at: .* \((\d+)\)", server.log)
         os.kill(int(new), signal.SIGTERM)

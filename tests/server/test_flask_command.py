@@ -6,12 +6,11 @@ import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.server.gunicorn import BOOT_SECONDS, ROOT, Server, free_port
+from tests.server.gunicorn import ROOT, Server, free_port
 
 FLASK = [sys.executable, "-m", "flask", "--app", "wsgi"]
 MAIL_SERVER = {"SMTP_HOST": "127.0.0.1", "SALES_EMAIL": "ventas@example.com", "MAIL_FROM": "web@example.com"}
@@ -53,11 +52,7 @@ def test_flasks_own_server_says_where_it_is_and_is_ok_and_writes_one_line_per_re
     server = Server(process, port, log_file)
 
     try:
-        deadline = time.monotonic() + BOOT_SECONDS
-        while "Running on" not in server.log:
-            assert process.poll() is None, server.log
-            assert time.monotonic() < deadline, server.log
-            time.sleep(0.05)
+        server.wait_for("Running on")
         _, first = server.request("GET", "/api/v1/health")
     finally:
         process.terminate()
