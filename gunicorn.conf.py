@@ -49,18 +49,21 @@ def on_starting(server: Arbiter) -> None:
     A reload goes on: mail is delivered even with a full disk.
     """
     require_mail_dir(settings.mail_dir)
-    # The sockets that gunicorn inherits, and those of its own option --bind, are not BIND's.
+    # The sockets that gunicorn inherits, and those of its own options --bind and --reuse-port, are not BIND's.
     inherits = server.master_pid or listen_fds(unset_environment=False)
-    if not inherits and server.cfg.bind == [bind]:
-        require_listening(server)
+    if not inherits and not server.cfg.reuse_port and server.cfg.bind == [bind]:
+        server.LISTENERS = [listen(server)]
 
 
-def require_listening(server: Arbiter) -> None:
-    """Listen at BIND and stop again; raises SettingsError. gunicorn itself would try for five seconds."""
+def listen(server: Arbiter) -> TCPSocket | UnixSocket:
+    """The socket at BIND, which gunicorn then uses; raises SettingsError. gunicorn itself would try for five seconds.
+
+    It stays open. A connection that it took would be lost with it, and nginx does not send a POST again.
+    """
     address = server.address[0]
     kind = UnixSocket if isinstance(address, str) else TCP6Socket if ":" in address[0] else TCPSocket
     try:
-        kind(address, server.cfg, server.log).close()
+        return kind(address, server.cfg, server.log)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         example = "127.0.0.1:8001" if bind.endswith(":8000") else "127.0.0.1:8000"

@@ -103,6 +103,26 @@ def test_every_other_fault_of_the_address_is_one_line_too(tmp_path: Path) -> Non
         assert line.startswith(f"BIND='{bind}': {reason}")
 
 
+CONNECT_EARLY = """
+import runpy, socket
+
+globals().update(runpy.run_path("gunicorn.conf.py"))
+listen_at_bind = on_starting
+
+def on_starting(server):
+    listen_at_bind(server)
+    with socket.create_connection(server.address[0]) as client:
+        client.sendall(b"GET /api/early HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
+"""
+
+
+def test_a_connection_of_the_first_moment_is_served(tmp_path: Path) -> None:
+    config = tmp_path / "early.py"
+    config.write_text(CONNECT_EARLY)
+    with running(tmp_path, f"{sys.prefix}/bin/gunicorn", "-c", str(config), port=free_port()) as server:
+        wait_until(lambda: "GET - 404" in server.log, server)
+
+
 ACTIVATE = """
 import os, sys
 os.dup2(int(sys.argv[1]), 3)
