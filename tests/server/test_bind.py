@@ -120,7 +120,7 @@ def test_a_connection_of_the_first_moment_is_served(tmp_path: Path) -> None:
     config = tmp_path / "early.py"
     config.write_text(CONNECT_EARLY)
     with running(tmp_path, f"{sys.prefix}/bin/gunicorn", "-c", str(config), port=free_port()) as server:
-        wait_until(lambda: "GET - 404" in server.log, server)
+        server.wait_for("GET - 404")
 
 
 ACTIVATE = """
