@@ -114,9 +114,10 @@ def drop_exception_text(record: logging.LogRecord) -> bool:
 def drop_request_line(record: logging.LogRecord) -> bool:
     """A filter for the logger of Flask's own server: drops its lines of requests, which show what a visitor typed.
 
-    The service writes a line of its own. The address of the server and the debugger's PIN stay.
+    The service writes a line of its own, unless the request is malformed. The address of the server and the debugger's
+    PIN stay.
     """
-    return not str(record.msg).endswith('] "%s" %s %s')
+    return not str(record.msg).endswith(('] "%s" %s %s', "] code %d, message %s"))
 
 
 def log_unforeseen(logger: logging.Logger, error: BaseException, where: str | None) -> None:

@@ -54,11 +54,16 @@ def test_flasks_own_server_says_where_it_is_and_is_ok_and_writes_one_line_per_re
     try:
         server.wait_for("Running on")
         _, first = server.request("GET", "/api/v1/health")
+        with server.connect() as malformed:
+            malformed.sendall(b"GET / maria@example.com HTTP/1.1\r\n\r\n")
+            while malformed.recv(4096):
+                pass
     finally:
         process.terminate()
         process.wait(30)
 
     assert json.loads(first)["data"]["status"] == "ok"
+    assert "maria" not in server.log
     assert f"Running on http://127.0.0.1:{port}" in server.log
     assert "messages are stored" in server.log
     assert len(re.findall("GET /api/v1/health", server.log)) == 1
