@@ -90,7 +90,7 @@ def test_the_form_posts_to_the_service_wherever_it_is_and_ctrl_c_ends_both(make_
         assert process.poll() is None, log_file.read_text()
         assert time.monotonic() < deadline, log_file.read_text()
         time.sleep(0.1)
-    pages = {fetch(f"{form}/"), fetch(f"{form}/index.html")}
+    pages = {fetch(f"{form}/{name}") for name in ("", "?tipo=ventas", "index.html", "%69ndex.html")}
     (action,) = {action for page in pages for action in re.findall('action="([^"]*)"', str(page))}
     answer = fetch(action, urllib.parse.urlencode({"form_type": "demo", "email": "maria@example.com"}).encode())
     # As a terminal does: to every process that runs in it.
