@@ -20,7 +20,7 @@ from app.api.v1 import create_v1_blueprint
 from app.background import Background
 from app.contact.message import Composer
 from app.contact.service import ContactService
-from app.logs import ensure_logging
+from app.logs import ensure_logging, log_transport
 from app.mail.cli import create_mail_commands
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer, create_mailer
@@ -49,7 +49,9 @@ def create_app(
     ensure_logging(settings)
     storage = create_storage(settings)
     spool = Spool(settings.mail_dir)
-    mailer = mailer or create_mailer(settings, spool)
+    if mailer is None:
+        log_transport(settings)
+        mailer = create_mailer(settings, spool)
     health = MailHealth(mailer, spool)
     addresses = Addresses(settings)
     versions = versions or Versions.from_settings(settings)

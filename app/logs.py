@@ -10,10 +10,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+import click
 from flask import has_request_context, request
+from flask.cli import ScriptInfo
 
 from app.settings import Settings
 from app.stderr import standard_error
+
+logger = logging.getLogger(__name__)
 
 _LINE = "{asctime} {levelname} {name} {request_id} {message}"
 
@@ -109,6 +113,17 @@ def drop_exception_text(record: logging.LogRecord) -> bool:
         record.exc_text = _frames(record.exc_info[1]) + type(record.exc_info[1]).__name__
         record.exc_info = None
     return True
+
+
+def log_transport(settings: Settings) -> None:
+    """Log where messages go, unless the app is made for a flask command that does not serve, such as ``mail list``."""
+    command = click.get_current_context(silent=True)
+    if command and command.find_object(ScriptInfo) and command.info_name != "run":
+        return
+    if settings.smtp_host is None:
+        logger.warning("SMTP_HOST is not set: messages are stored in %s and not sent", settings.mail_dir)
+    else:
+        logger.info("messages are sent through %s:%d", settings.smtp_host, settings.smtp_port)
 
 
 def drop_request_line(record: logging.LogRecord) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.logs import RequestLogger, ensure_logging, logging_config
+from tests.conftest import MakeApp
 from tests.factories import make_settings
 
 LEVELS = ["debug", "info", "warning", "error", "critical"]
@@ -171,3 +172,27 @@ class TestEnsureLogging:
         logging.getLogger("app.test").warning("mensaje número %d", 7)
 
         assert re.fullmatch(TEXT_LINE, lines()[0])
+
+
+@pytest.mark.parametrize(
+    ("environ", "level", "line"),
+    [
+        ({}, "WARNING", "SMTP_HOST is not set: messages are stored in {tmp_path}/mail and not sent"),
+        (
+            {"SMTP_HOST": "127.0.0.1", "SMTP_PORT": "9", "SALES_EMAIL": "v@example.com", "MAIL_FROM": "w@example.com"},
+            "INFO",
+            "messages are sent through 127.0.0.1:9",
+        ),
+    ],
+    ids=["a folder", "a mail server"],
+)
+def test_the_log_says_at_start_where_messages_go(
+    make_app: MakeApp, tmp_path: Path, caplog: pytest.LogCaptureFixture, environ: dict[str, str], level: str, line: str
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    make_app(collaborators={"mailer": None}, first_check=0, **environ)
+
+    assert ("app.logs", level, line.format(tmp_path=tmp_path)) in [
+        (record.name, record.levelname, record.getMessage()) for record in caplog.records
+    ]

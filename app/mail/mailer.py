@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-import click
-from flask.cli import ScriptInfo
-
 from app.mail.bulkhead import Bulkhead, FullError
 from app.mail.message import Message
 from app.mail.smtp import Deadline, InDoubtError, SmtpSender
@@ -150,19 +147,10 @@ def describe(error: Exception) -> str:
 
 
 def create_mailer(settings: Settings, spool: Spool) -> Mailer:
-    """The mailer that the settings ask for; the log of a server says which."""
+    """The mailer that the settings ask for."""
     if settings.smtp_host is None:
-        _log_start(logging.WARNING, "SMTP_HOST is not set: messages are stored in %s and not sent", settings.mail_dir)
         return MaildirMailer(spool)
-    _log_start(logging.INFO, "messages are sent through %s:%d", settings.smtp_host, settings.smtp_port)
     return SmtpMailer(SmtpSender(settings), spool, create_bulkhead(settings), settings.smtp_timeout)
-
-
-def _log_start(level: int, message: str, *values: object) -> None:
-    """Log a line, unless the app is made by a flask command that does not serve, such as ``flask mail list``."""
-    command = click.get_current_context(silent=True)
-    if command is None or command.find_object(ScriptInfo) is None or command.info_name == "run":
-        logger.log(level, message, *values)
 
 
 def create_bulkhead(settings: Settings) -> Bulkhead:

@@ -161,7 +161,7 @@ def test_the_log_can_be_read_by_machines(tmp_path: Path) -> None:
         pass
 
     records = [json.loads(line) for line in server.log.splitlines()]
-    assert {record["logger"] for record in records} >= {"gunicorn.error", "app.mail.mailer"}
+    assert {record["logger"] for record in records} >= {"gunicorn.error", "app.logs"}
 
 
 def test_a_log_that_nobody_reads_stops_no_answer(tmp_path: Path) -> None:
