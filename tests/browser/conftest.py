@@ -16,28 +16,6 @@ from tests.browser.website import Website, serving_form
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import Server, serving
 
-DISABLED_FEATURES = [
-    # The first are Playwright's own, because Chromium heeds only the last list that it is given.
-    "AvoidUnnecessaryBeforeUnloadCheckSync",
-    "DestroyProfileOnBrowserClose",
-    "HttpsUpgrades",
-    "HttpsFirstBalancedModeAutoEnable",
-    "LensOverlay",
-    "MediaRouter",
-    "PaintHolding",
-    "ThirdPartyStoragePartitioning",
-    "AvoidCorsURLLoaderRestartOnRedirect",
-    "OptimizationHints",
-    "NetworkTimeServiceQuerying",
-    "AimEnabled",
-    "PreconnectToSearch",
-    # For each window Chromium loads the page that drops down from its address bar, which takes as long as the form.
-    "WebUIOmniboxPopup",
-    "WebUIOmniboxFullPopup",
-    "WebUIOmniboxAimPopup",
-    "PreloadTopChromeWebUI",
-]
-
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -47,7 +25,6 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    f"--disable-features={','.join(DISABLED_FEATURES)}",
 ]
 
 PATIENCE = 20_000
