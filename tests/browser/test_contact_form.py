@@ -23,7 +23,8 @@ from tests.browser.visitor import FIELDS, VIEWPORTS, Visitor, put_clock
 from tests.browser.website import Website
 from tests.factories import SUNSET
 from tests.mail.server import SmtpServer, parse, text_of
-from tests.server.gunicorn import Server, free_port, serving
+from tests.ports import free_port
+from tests.server.gunicorn import Server, serving
 
 OWN_FIELDS = {
     "demo": {},

@@ -25,7 +25,8 @@ from typing import Self
 
 import trustme
 
-from tests.mail.server import HOST, Security, reserve_port, tls_of
+from tests.mail.server import HOST, Security, tls_of
+from tests.ports import reserve_port
 
 SECONDS_PER_BYTE = 0.1
 LONG_REPLY = b"250 " + b"x" * 400 + b"\r\n"

@@ -9,7 +9,6 @@ import functools
 import socket
 import ssl
 import threading
-import weakref
 from asyncio import BaseTransport
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ from typing import AnyStr, Literal, Self
 
 import trustme
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+
+from tests.ports import reserve_port
 
 Security = Literal["none", "starttls", "tls"]
 
@@ -41,16 +42,6 @@ def tls_of(certificate: trustme.LeafCert | None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     (certificate or authority().issue_cert(HOST)).configure_cert(context)
     return context
-
-
-def reserve_port(owner: object) -> int:
-    """A port that is the owner's as long as it lives: nobody else is given it, also while nobody listens there."""
-    reservation = socket.socket()
-    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    reservation.bind((HOST, 0))
-    weakref.finalize(owner, reservation.close)
-    port: int = reservation.getsockname()[1]
-    return port
 
 
 @dataclass(frozen=True)

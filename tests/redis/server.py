@@ -20,7 +20,7 @@ import trustme
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.server.gunicorn import free_port
+from tests.ports import free_port
 
 BOOT_SECONDS = 20
 

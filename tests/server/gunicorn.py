@@ -21,8 +21,6 @@ PATIENCE = 30
 
 LISTENING = r"Listening at: http://127\.0\.0\.1:(\d+)"
 
-_kept: list[socket.socket] = []
-
 
 def newest_worker(log: str) -> int:
     """The process id of the worker that gunicorn has started last."""
@@ -89,19 +87,6 @@ class Server:
             connection.request(method, path, body, headers or {})
             response = connection.getresponse()
             return response, response.read()
-
-
-def free_port() -> int:
-    """A port for a server that is told its port. Nobody else is given it while this process lives.
-
-    A socket that does not listen keeps it, so a server can still bind it with SO_REUSEADDR, as all of ours do.
-    """
-    keeper = socket.socket()
-    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    keeper.bind(("127.0.0.1", 0))
-    _kept.append(keeper)
-    port: int = keeper.getsockname()[1]
-    return port
 
 
 def start(directory: Path, **environ: str) -> tuple[subprocess.Popen[bytes], Path]:

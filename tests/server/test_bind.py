@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.gunicorn import ROOT, Server, free_port, start
+from tests.ports import free_port
+from tests.server.gunicorn import ROOT, Server, start
 
 
 @contextmanager

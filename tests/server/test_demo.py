@@ -19,7 +19,8 @@ from pathlib import Path
 import pytest
 
 from examples import demo
-from tests.server.gunicorn import BOOT_SECONDS, ROOT, free_port
+from tests.ports import free_port
+from tests.server.gunicorn import BOOT_SECONDS, ROOT
 
 MakeDemo = Callable[..., "subprocess.Popen[bytes]"]
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.gunicorn import ROOT, Server, free_port
+from tests.ports import free_port
+from tests.server.gunicorn import ROOT, Server
 
 FLASK = [sys.executable, "-m", "flask", "--app", "wsgi"]
 MAIL_SERVER = {"SMTP_HOST": "127.0.0.1", "SALES_EMAIL": "ventas@example.com", "MAIL_FROM": "web@example.com"}

@@ -22,7 +22,8 @@ from app.mail.cli import create_mail_commands
 from app.mail.spool import Spool
 from tests.factories import contact_body, make_settings
 from tests.mail.scripted import Act, ScriptedServer
-from tests.server.gunicorn import ROOT, Server, free_port, newest_worker, serving
+from tests.ports import free_port
+from tests.server.gunicorn import ROOT, Server, newest_worker, serving
 
 STATES = {"RCPT": "waiting", "message": "in doubt"}
 """What is known of a message while the server hangs at that stage."""
