@@ -14,6 +14,10 @@ API_QUOTA = Policy(quota=60, window_seconds=60)
 CONTACT_QUOTA = Policy(quota=1, window_seconds=30)
 """The quotas of the apps in the tests. They are those of the specification, and stay when the service's change."""
 
+REQUEST_ID = "3f0c9a1b5d7e42868c1f0a9be3d47c52"
+REFERENCE = "3F0C-9A1B"
+"""The reference of what that request submits."""
+
 SUNSET = {
     "API_V1_DEPRECATED_ON": "2020-01-01",
     "API_V1_SUNSET_ON": "2021-01-01",

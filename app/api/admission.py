@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 from app.api.addresses import Addresses
 from app.api.body import invalid_body
 from app.api.quotas import Quotas
@@ -26,7 +24,7 @@ class Admission:
     def admit(self, request: Request) -> None:
         """Identify the request, then check quota and sunset; raises ApiError when it goes no further."""
         environ = request.environ
-        request.id = self._addresses.request_id(environ) or _new_request_id()
+        request.id = self._addresses.request_id(environ) or request.id
         request.client = self._addresses.client(environ)
         request.version = version = self._versions.at(request.path)
         if REFUSED_BY_SERVER in environ:
@@ -37,8 +35,3 @@ class Admission:
         asks_for_options = request.method == "OPTIONS" and request.url_rule is not None
         if version and version.status() is Status.SUNSET and not asks_for_options:
             raise ApiError(ErrorCode.API_VERSION_SUNSET)
-
-
-def _new_request_id() -> str:
-    # An id is no secret. os.urandom would release the interpreter's lock, and the request would wait for it again.
-    return f"{random.getrandbits(128):032x}"

@@ -20,7 +20,7 @@ def create_contact_view(service: ContactService, quotas: Quotas) -> Callable[[],
 
     def submit_contact() -> bytes:
         quotas.count_contact(request)
-        service.submit(read_fields(request.environ))
+        service.submit(read_fields(request.environ), request.id)
         return _ACCEPTED
 
     return submit_contact

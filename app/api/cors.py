@@ -16,6 +16,7 @@ EXPOSED = (
     "X-RateLimit-Limit",
     "X-RateLimit-Remaining",
     "X-RateLimit-Reset",
+    "X-Request-ID",
     "Retry-After",
     "API-Version",
     "Deprecation",

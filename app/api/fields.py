@@ -13,7 +13,7 @@ from app.versions import V1, Status, Version, Versions
 
 
 class ResponseFields:
-    """Version, rate limits and CORS; adds the deprecation fields when the version has an end date."""
+    """Version, request id, rate limits and CORS; adds the deprecation fields when the version has an end date."""
 
     def __init__(self, *, quotas: Quotas, versions: Versions, cors: CorsPolicy) -> None:
         self._quotas = quotas
@@ -24,9 +24,11 @@ class ResponseFields:
     def of(self, request: Request, response: Response) -> list[tuple[str, str]]:
         """The fields of this response to this request."""
         version, environ = request.version, request.environ
-        fields = self._constant[self._served_by(version, request.path)] + rate_limit_fields(
-            self._quotas.stated(request, response.status_code)
-        )
+        fields = [
+            *self._constant[self._served_by(version, request.path)],
+            ("X-Request-ID", request.id),
+            *rate_limit_fields(self._quotas.stated(request, response.status_code)),
+        ]
         fields += self._cors.fields(environ.get("HTTP_ORIGIN", ""))
         if request.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ and "HTTP_ORIGIN" in environ:
             fields += self._cors.preflight_fields(environ["HTTP_ORIGIN"], response.headers.get("Allow"))

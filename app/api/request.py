@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from typing import Any, cast
 
@@ -14,8 +15,8 @@ from app.versions import Version
 class Request(flask.Request):
     """Flask's request with the service's own attributes. The admission and the error handlers set them."""
 
-    id: str = "-"
-    """The request's id, which each of its log lines carries."""
+    id: str
+    """The request's id, which its response, each of its log lines and its message carry: 32 hexadecimal digits."""
     client: bytes = b""
     """The key that the limiters count the client under."""
     version: Version | None = None
@@ -30,6 +31,9 @@ class Request(flask.Request):
     def __init__(self, environ: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         super().__init__(environ, *args, **kwargs)
         self.begun = time.perf_counter()
+        # Made here, because what fails before the admission is answered, too. An id is no secret: os.urandom would
+        # release the interpreter's lock, and the request would wait for it again.
+        self.id = f"{random.getrandbits(128):032x}"
         # Werkzeug folds slashes at the front and adds a missing one. Quotas, sunset, router, header fields and log
         # must all use the same path, exactly as it arrived.
         raw: str = environ.get("PATH_INFO", "")

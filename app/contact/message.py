@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from app.contact.submission import HONEYPOT, Address
-from app.mail.message import KIND_HEADER, Message
+from app.mail.message import KIND_HEADER, REFERENCE_HEADER, Message, reference
 
 KINDS = {
     "demo": "Solicitud de demostración",
@@ -72,10 +72,11 @@ class Composer:
         self._recipients = ",\r\n ".join(recipients)
         self._domain = sender.rpartition("@")[2]
 
-    def compose(self, values: dict[str, Any]) -> Message:
-        """The message of a checked submission, with a new Message-ID."""
+    def compose(self, values: dict[str, Any], request_id: str) -> Message:
+        """The message of a checked submission. Its Message-ID begins with the id of the request."""
         received_at = datetime.now(UTC)
-        message_id = f"<{secrets.token_hex(16)}@{self._domain}>"
+        # A trusted proxy may give two requests the same id. A mail server must not take the second message for a copy.
+        message_id = f"<{request_id}.{secrets.token_hex(8)}@{self._domain}>"
         kind = KINDS[values["form_type"]]
         address: Address = values["email"]
         names = (one_line(values.get(name, "")).strip() for name in ("empresa", "nombre"))
@@ -88,9 +89,11 @@ class Composer:
             ("Date", format_datetime(received_at)),
             ("Message-ID", message_id),
             (KIND_HEADER, values["form_type"]),
+            (REFERENCE_HEADER, reference(request_id)),
         ]
         received = f"{received_at:%d/%m/%Y a las %H:%M}"
-        context = {"kind": kind, "rows": list(_rows(values)), "received": received}
+        rows = [("Referencia", reference(request_id)), *_rows(values)]
+        context = {"kind": kind, "rows": rows, "received": received}
         content = _multipart(headers, text=self._text.render(context), html=self._html.render(context))
         return Message(message_id, content)
 

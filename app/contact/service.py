@@ -25,8 +25,8 @@ class ContactService:
         self._compose = composer.compose
         self._deliver = deliver
 
-    def submit(self, body: dict[str, Any]) -> None:
-        """Return once the message is delivered, or discarded as spam.
+    def submit(self, body: dict[str, Any], request_id: str) -> None:
+        """Return once the message is delivered, or discarded as spam. The message names the request by its id.
 
         Raises ApiError for the first check that fails, in the order of the contract, or for a failed delivery.
         """
@@ -44,6 +44,6 @@ class ContactService:
         if faults:
             raise ApiError(ErrorCode.INVALID_BODY, details={"fields": faults})
         try:
-            self._deliver(self._compose(values))
+            self._deliver(self._compose(values, request_id))
         except DeliveryError as error:
             raise ApiError(ErrorCode.MAIL_DELIVERY_FAILED) from error

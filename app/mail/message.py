@@ -7,6 +7,9 @@ from dataclasses import dataclass
 KIND_HEADER = "X-Form-Type"
 """Header field that names the form kind, so that ``mail list`` shows it without reading personal data."""
 
+REFERENCE_HEADER = "X-Reference"
+"""Header field with the reference of the submission."""
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -18,3 +21,8 @@ class Message:
 
     message_id: str
     content: bytes
+
+
+def reference(request_id: str) -> str:
+    """The reference of a submission, such as ``3F0C-9A1B``: the first eight digits of its request's id."""
+    return f"{request_id[:4]}-{request_id[4:8]}".upper()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from werkzeug.test import TestResponse
 
 CURRENT = "v1"
@@ -17,6 +19,7 @@ CONSTANT = {
 
 VARYING = (
     "Access-Control-Expose-Headers",
+    "X-Request-ID",
     "RateLimit",
     "RateLimit-Policy",
     "X-RateLimit-Limit",
@@ -36,3 +39,4 @@ def assert_contract(response: TestResponse, **changes: str) -> None:
     for name in VARYING:
         (value,) = response.headers.getlist(name)
         assert "broken" not in value
+    assert re.fullmatch("[0-9a-f]{32}", response.headers["X-Request-ID"])

@@ -20,7 +20,7 @@ from app.contact.schema import ContactSchema
 from tests.attack.inputs import BODIES
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
-from tests.factories import SUNSET, WRONG_BODY, contact_body
+from tests.factories import REQUEST_ID, SUNSET, WRONG_BODY, contact_body
 from tests.fakes import RecordingMailer
 
 VERSIONED = "/api/v1/contact"
@@ -265,10 +265,11 @@ class TestBothPaths:
         trap: str,
         rest: dict[str, Any],
     ) -> None:
-        accepted = make_client().post(path, json=contact_body())
+        same_id = {"X-Request-ID": REQUEST_ID}
+        accepted = make_client(TRUSTED_PROXIES="1").post(path, json=contact_body(), headers=same_id)
         mailer.messages.clear()
 
-        discarded = make_client().post(path, json=rest | {"_bp_check": trap})
+        discarded = make_client(TRUSTED_PROXIES="1").post(path, json=rest | {"_bp_check": trap}, headers=same_id)
 
         assert accepted.status_code == 200
         assert discarded.status == accepted.status

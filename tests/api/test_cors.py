@@ -32,6 +32,7 @@ EXPOSED = {
     "X-RateLimit-Limit",
     "X-RateLimit-Remaining",
     "X-RateLimit-Reset",
+    "X-Request-ID",
     "Retry-After",
     "API-Version",
     "Deprecation",

@@ -374,6 +374,7 @@ BROKEN = {
     "X-RateLimit-Limit": "broken",
     "X-RateLimit-Remaining": "broken",
     "X-RateLimit-Reset": "broken",
+    "X-Request-ID": "broken",
     "Access-Control-Allow-Origin": "broken",
     "Access-Control-Expose-Headers": "broken",
 }

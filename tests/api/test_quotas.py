@@ -17,7 +17,7 @@ from app.mail.message import Message
 from app.ratelimit.window import Policy
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
-from tests.factories import SUNSET, contact_body
+from tests.factories import REQUEST_ID, SUNSET, contact_body
 from tests.fakes import RecordingMailer
 
 NOW = "2030-05-01T12:00:00.25"
@@ -140,6 +140,7 @@ def test_every_response_carries_the_headers_of_the_contract_once(
     assert (response.headers["Cache-Control"] == "no-store") == (path != "/openapi.json" or method == "OPTIONS")
     assert response.headers.getlist("RateLimit-Policy") == [policy]
     assert len(response.headers.getlist("RateLimit")) == 1
+    assert len(response.headers.getlist("X-Request-ID")) == 1
     limits = stated(response)
     assert limits.limit == limits.quota
     assert limits.x_remaining == limits.remaining
@@ -417,11 +418,12 @@ def test_the_state_after_a_slow_delivery_is_that_of_the_response(
     "path", ["/api", "/api/versioning", "/api/v1", "/api/v1/health", "/api/v1/health?verbose=true"]
 )
 def test_head_has_the_headers_of_get_and_no_body(make_client: MakeClient, path: str) -> None:
-    client = make_client()
+    client = make_client(TRUSTED_PROXIES="1")
     client.get("/api/v1/health", environ_overrides={"REMOTE_ADDR": "192.0.2.3"})
+    same_id = {"X-Request-ID": REQUEST_ID}
 
-    got = client.get(path, environ_overrides={"REMOTE_ADDR": "192.0.2.1"})
-    asked = client.head(path, environ_overrides={"REMOTE_ADDR": "192.0.2.2"})
+    got = client.get(path, headers=same_id, environ_overrides={"REMOTE_ADDR": "192.0.2.1"})
+    asked = client.head(path, headers=same_id, environ_overrides={"REMOTE_ADDR": "192.0.2.2"})
 
     assert asked.status_code == 200
     assert asked.data == b""

@@ -15,11 +15,8 @@ from app import logs
 from app.logs import RequestIdFilter
 from app.stderr import StandardError
 from tests.conftest import MakeClient
-from tests.factories import contact_body
+from tests.factories import REQUEST_ID, contact_body
 from tests.fakes import RecordingMailer
-
-REQUEST_ID = "0123456789abcdef0123456789abcdef"
-
 
 Lines = Callable[[], list[dict[str, Any]]]
 
@@ -122,9 +119,12 @@ def test_a_client_is_shown_by_its_network_alone(
 def test_the_id_is_the_proxys_if_it_has_the_form_of_one(
     make_client: MakeClient, lines: Lines, proxies: str, given: str, *, kept: bool
 ) -> None:
-    make_client(TRUSTED_PROXIES=proxies, LOG_FORMAT="json").get("/api", headers={"X-Request-ID": given})
+    client = make_client(TRUSTED_PROXIES=proxies, LOG_FORMAT="json")
+
+    response = client.get("/api", headers={"X-Request-ID": given})
 
     (line,) = lines()
+    assert response.headers.getlist("X-Request-ID") == [line["request_id"]]
     assert (line["request_id"] == given) is kept
     assert re.fullmatch(r"[0-9a-f]{32}", line["request_id"])
 
@@ -135,8 +135,9 @@ def test_the_lines_of_a_submission_carry_the_id_of_its_request(
     # The mailer that stores.
     client = make_client(collaborators={"mailer": None}, TRUSTED_PROXIES="1", LOG_FORMAT="json")
 
-    client.post("/contact.php", json=contact_body(), headers={"X-Request-ID": REQUEST_ID})
+    response = client.post("/contact.php", json=contact_body(), headers={"X-Request-ID": REQUEST_ID})
 
+    assert response.headers["X-Request-ID"] == REQUEST_ID
     assert ids(log, "> stored") == [line["request_id"] for line in lines()] == [REQUEST_ID]
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from app.contact.message import HIDDEN, LABELS, Composer
 from app.contact.schema import ContactSchema, examine
 from app.mail import message as mail
-from tests.factories import contact_body
+from tests.factories import REFERENCE, REQUEST_ID, contact_body
 from tests.messages import POLICIES, READER
 
 KINDS = {
@@ -94,7 +94,7 @@ COMPOSER = Composer("web@example.com", ["ventas@example.com"])
 def compose(composer: Composer = COMPOSER, /, **changes: Any) -> mail.Message:
     values, faults = examine(contact_body(**changes))
     assert not faults
-    return composer.compose(values)
+    return composer.compose(values, REQUEST_ID)
 
 
 def parse(content: bytes) -> EmailMessage:
@@ -202,14 +202,18 @@ class TestHeaders:
 
         assert parsedate_to_datetime(parse(message.content)["Date"]) == datetime(2030, 1, 1, 12, tzinfo=UTC)
 
-    def test_each_message_has_an_id_of_its_own_under_the_domain_of_the_sender(self) -> None:
+    def test_each_message_has_an_id_of_its_own_that_begins_with_the_request_s(self) -> None:
         messages = [compose() for _ in range(100)]
 
         assert [parse(message.content)["Message-ID"] for message in messages] == [
             message.message_id for message in messages
         ]
         assert len({message.message_id for message in messages}) == 100
-        assert all(re.fullmatch(r"<[A-Za-z0-9.]+@example\.com>", message.message_id) for message in messages)
+        pattern = rf"<{REQUEST_ID}\.[0-9a-f]{{16}}@example\.com>"
+        assert all(re.fullmatch(pattern, message.message_id) for message in messages)
+
+    def test_the_reference_is_the_beginning_of_the_request_s_id(self) -> None:
+        assert parse(compose().content)["X-Reference"] == REFERENCE
 
     def test_there_is_a_plain_and_a_html_alternative(self) -> None:
         parts = [part.get_content_type() for part in parse(compose().content).walk()]
@@ -291,6 +295,7 @@ class TestFields:
         message = compose()
 
         assert Page(message).rows == {
+            "Referencia": REFERENCE,
             "Nombre": "María Ñúñez",
             "Empresa": "Comercio Ejemplo S.L.",
             "Correo electrónico": "maria@example.com",
@@ -298,6 +303,7 @@ class TestFields:
             "Mensaje": "Quisiera una demostración.\n¿Es posible el jueves?",
         }
         for line in (
+            f"Referencia: {REFERENCE}",
             "Nombre: María Ñúñez",
             "Empresa: Comercio Ejemplo S.L.",
             "Correo electrónico: maria@example.com",
@@ -316,7 +322,7 @@ class TestFields:
     def test_a_field_that_was_left_empty_does_not_show(self) -> None:
         message = compose(telefono="", mensaje=None)
 
-        assert list(Page(message).rows) == ["Nombre", "Empresa", "Correo electrónico"]
+        assert list(Page(message).rows) == ["Referencia", "Nombre", "Empresa", "Correo electrónico"]
         assert "Teléfono" not in plain(message)
 
     @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from app.contact.message import Composer
 from app.contact.service import ContactService
 from app.errors import ApiError, ErrorCode
-from tests.factories import WRONG_BODY, contact_body
+from tests.factories import REQUEST_ID, WRONG_BODY, contact_body
 from tests.fakes import RecordingMailer
 
 MENDING: list[tuple[dict[str, Any], str]] = [
@@ -41,7 +41,7 @@ def service(mailer: RecordingMailer) -> ContactService:
 def outcome(service: ContactService, mailer: RecordingMailer, body: dict[str, Any]) -> str:
     mailer.messages.clear()
     try:
-        service.submit(body)
+        service.submit(body, REQUEST_ID)
     except ApiError as error:
         assert not mailer.messages
         return error.code
@@ -72,7 +72,7 @@ def test_form_type_and_email_come_before_a_wrong_type_elsewhere(
 @pytest.mark.parametrize("name", LEFT_TO_THE_REMAINING_FIELDS)
 def test_a_wrong_type_elsewhere_is_an_invalid_body(service: ContactService, name: str) -> None:
     with pytest.raises(ApiError) as refusal:
-        service.submit(contact_body(**{name: LEFT_TO_THE_REMAINING_FIELDS[name]}))
+        service.submit(contact_body(**{name: LEFT_TO_THE_REMAINING_FIELDS[name]}), REQUEST_ID)
 
     assert refusal.value.code == "invalid_body"
     assert refusal.value.details is not None
@@ -81,7 +81,7 @@ def test_a_wrong_type_elsewhere_is_an_invalid_body(service: ContactService, name
 
 def test_an_invalid_form_type_lists_the_four(service: ContactService) -> None:
     with pytest.raises(ApiError) as refusal:
-        service.submit(contact_body(form_type="soporte"))
+        service.submit(contact_body(form_type="soporte"), REQUEST_ID)
 
     assert refusal.value.allowed_values == ("demo", "ventas", "onboarding", "distribuidor")
 
@@ -90,20 +90,22 @@ def test_a_failed_delivery_is_told(service: ContactService, mailer: RecordingMai
     mailer.broken = True
 
     with pytest.raises(ApiError) as refusal:
-        service.submit(contact_body())
+        service.submit(contact_body(), REQUEST_ID)
 
     assert refusal.value.code is ErrorCode.MAIL_DELIVERY_FAILED
 
 
 def test_an_accepted_submission_is_delivered_once(service: ContactService, mailer: RecordingMailer) -> None:
-    service.submit(contact_body())
+    service.submit(contact_body(), REQUEST_ID)
 
     assert len(mailer.messages) == 1
 
 
-def test_every_message_has_an_id_of_its_own(service: ContactService, mailer: RecordingMailer) -> None:
-    service.submit(contact_body())
-    service.submit(contact_body())
+def test_every_message_has_an_id_of_its_own_even_if_a_proxy_repeats_the_request_s(
+    service: ContactService, mailer: RecordingMailer
+) -> None:
+    service.submit(contact_body(), REQUEST_ID)
+    service.submit(contact_body(), REQUEST_ID)
 
     first, second = mailer.messages
     assert first.message_id != second.message_id
@@ -112,6 +114,6 @@ def test_every_message_has_an_id_of_its_own(service: ContactService, mailer: Rec
 def test_a_discarded_submission_is_logged(service: ContactService, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
-    service.submit(contact_body(_bp_check="x"))
+    service.submit(contact_body(_bp_check="x"), REQUEST_ID)
 
     assert "honeypot" in caplog.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -75,8 +76,12 @@ def test_a_posted_form_arrives_field_by_field(
     assert message["From"].addresses[0].addr_spec == "web@example.com"
     assert message["To"].addresses[0].addr_spec == "ventas@example.com"
     assert message["Reply-To"].addresses[0].addr_spec == "maria@example.com"
-    assert message["Message-ID"].endswith("@example.com>")
+    request_id = response.headers["X-Request-ID"]
+    reference = f"{request_id[:4]}-{request_id[4:8]}".upper()
+    assert re.fullmatch(rf"<{request_id}\.[0-9a-f]{{16}}@example\.com>", message["Message-ID"])
+    assert message["X-Reference"] == reference
     assert text_of(arrival).partition("\n\n")[2].rstrip("\n").split("\n") == [
+        f"Referencia: {reference}",
         "Nombre: María Ñúñez",
         "Empresa: Comercio Ejemplo S.L.",
         "Correo electrónico: maria@example.com",
@@ -86,8 +91,10 @@ def test_a_posted_form_arrives_field_by_field(
         "Tema: Tarifas & «plazos»",
         "Tipo de partner: integrador",
     ]
+    html = text_of(arrival, "html")
     for text in ("María Ñúñez", "Comercio Ejemplo S.L.", "+34 600 000 000", "Tarifas &amp; «plazos»", "integrador"):
-        assert text in text_of(arrival, "html")
+        assert text in html
+    assert reference in html
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ http {{
 @dataclass(frozen=True)
 class Answer:
     status: int
-    headers: Mapping[str, str]
+    headers: Message
     body: bytes
 
     @property
@@ -228,7 +229,7 @@ class Site:
         try:
             connection.request(method, path, body, fields)
             response = connection.getresponse()
-            return Answer(response.status, dict(response.headers), response.read())
+            return Answer(response.status, response.headers, response.read())
         finally:
             connection.close()
 
@@ -238,7 +239,7 @@ class Site:
             connection.sendall(request)
             response = http.client.HTTPResponse(connection)
             response.begin()
-            return Answer(response.status, dict(response.headers), response.read())
+            return Answer(response.status, response.headers, response.read())
 
     def close(self) -> None:
         # nginx first, because a stopping gunicorn waits for the connections that nginx keeps.

@@ -52,8 +52,14 @@ def eventually(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def id_of(answer: Answer) -> str:
+    """The request id, which an answer names once."""
+    (request_id,) = answer.headers.get_all("X-Request-ID", [])
+    return str(request_id)
+
+
 def validate(answer: Answer, method: str = "GET", path: str = "/refused") -> None:
-    validate_response(method, path, answer.status, answer.headers, answer.body)
+    validate_response(method, path, answer.status, dict(answer.headers), answer.body)
 
 
 def test_the_limits_count_the_real_client_whatever_it_says_of_itself(served: Site) -> None:
@@ -74,12 +80,21 @@ def test_a_client_cannot_name_the_address_or_the_host_of_the_service(served: Sit
 
 
 def test_the_request_id_is_nginx_s_and_the_same_in_both_logs(served: Site) -> None:
-    served.request("GET", "/api/versioning", client="127.0.11.4", headers={"X-Request-ID": "f" * 32})
+    answer = served.request("GET", "/api/versioning", client="127.0.11.4", headers={"X-Request-ID": "f" * 32})
 
     lines = [json.loads(line) for line in (served.log("0") + served.log("1")).splitlines()]
     (request_id,) = (line["request_id"] for line in lines if line.get("client") == "127.0.11.0/24")
     assert request_id != "f" * 32
     assert logged(served, f' {request_id} 200 "200" ')
+    assert id_of(answer) == request_id
+
+
+@pytest.mark.parametrize("path", ["/api", "/unknown", "/public-web-interface/malformed"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "TRACE"])
+def test_what_the_service_answers_has_one_request_id_and_it_is_nginx_s(served: Site, method: str, path: str) -> None:
+    answer = served.request(method, path, client=new_client())
+
+    assert logged(served, f' {id_of(answer)} {answer.status} "{answer.status}" ')
 
 
 def test_nginx_logs_no_address_and_nothing_that_a_client_wrote(tmp_path: Path) -> None:
@@ -172,6 +187,22 @@ def test_what_nginx_refuses_never_reaches_the_service(served: Site, request_byte
     assert served.log("0") + served.log("1") == before
 
 
+@pytest.mark.parametrize("request_bytes", REFUSED_BY_NGINX.values(), ids=REFUSED_BY_NGINX)
+def test_what_nginx_refuses_has_the_request_id_of_its_log(served: Site, request_bytes: bytes) -> None:
+    answer = served.exchange(request_bytes)
+
+    assert logged(served, f' {id_of(answer)} 400 "-" ')
+
+
+@pytest.mark.parametrize("request_bytes", REFUSED_BY_GUNICORN.values(), ids=REFUSED_BY_GUNICORN)
+def test_what_gunicorn_refuses_has_the_request_id_of_the_service_s_log(served: Site, request_bytes: bytes) -> None:
+    """The service has not read the field in which nginx tells it another one."""
+    answer = served.exchange(request_bytes)
+
+    lines = [json.loads(line) for line in (served.log("0") + served.log("1")).splitlines()]
+    assert [line["code"] for line in lines if line["request_id"] == id_of(answer)] == ["invalid_body"]
+
+
 @pytest.mark.parametrize("path", ["/api/v1/health", "/contact.php"])
 def test_nginx_s_own_answers_have_the_fields_of_the_service_s(served: Site, path: str) -> None:
     own = served.exchange(b"GET %s HTTP/1.1\r\nHost: a\r\nX-Long: %s\r\n\r\n" % (path.encode(), b"a" * 33_000))
@@ -184,6 +215,7 @@ def test_nginx_s_own_answers_have_the_fields_of_the_service_s(served: Site, path
         "RateLimit",
         "X-RateLimit-Remaining",
         "X-RateLimit-Reset",
+        "X-Request-ID",
         "Allow",
     }
     assert fields(own, differ) == fields(service, differ)
@@ -206,6 +238,7 @@ def test_a_body_that_is_much_too_large_is_refused_before_it_is_sent(served: Site
 
     assert (answer.status, json.loads(answer.body)["error"]["details"]) == (400, {"reason": "too_large"})
     assert answer.headers["RateLimit-Policy"] == '"default";q=1;w=30'
+    assert logged(served, f' {id_of(answer)} 400 "-" ')
     validate(answer, "POST", f"/{path}")
 
 
@@ -253,6 +286,7 @@ def test_clear_http_is_refused_in_the_envelope(served: Site) -> None:
 
     for answer in (on_its_port, on_the_other):
         assert (answer.status, answer.code) == (400, "invalid_body")
+        assert logged(served, f' {id_of(answer)} 400 "-" ')
         validate(answer)
 
 
@@ -342,6 +376,7 @@ def test_a_certificate_authority_finds_its_answer_and_nothing_else_is_html(serve
 def test_a_service_that_is_down_is_an_internal_error(tmp_path: Path, path: str) -> None:
     with site(tmp_path) as served:
         answer = served.request("GET", path)
+        assert logged(served, f' {id_of(answer)} 500 "502')
 
     assert (answer.status, answer.code, answer.headers[HSTS]) == (500, "internal_error", A_YEAR)
     validate(answer)
@@ -357,7 +392,7 @@ def test_a_service_that_hangs_is_an_internal_error(tmp_path: Path) -> None:
         finally:
             for worker in workers:
                 os.kill(worker, signal.SIGCONT)
-        logged(served, ' 500 "504" ')  # a form that may have arrived is not sent to another process
+        logged(served, f' {id_of(answer)} 500 "504" ')  # a form that may have arrived is not sent to another process
 
     assert (answer.status, answer.code) == (500, "internal_error")
     validate(answer, "POST", "/api/v1/contact")

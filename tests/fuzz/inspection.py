@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from email.message import Message
 from email.parser import BytesParser
@@ -24,7 +25,10 @@ QUOTAS: set[tuple[int, int]] = {API, CONTACT, API_POLICY, CONTACT_POLICY}
 MAIL = {"SALES_EMAIL": "sales@example.com", "MAIL_FROM": "web@example.com"}
 """Settings under which a message is inspected."""
 
-MESSAGE_FIELDS = ("From", "To", "Reply-To", "Subject", "Date", "Message-ID", "X-Form-Type", "MIME-Version")
+OWN_FIELDS = ("Subject", "Date", "Message-ID", "X-Form-Type", "X-Reference")
+"""Those that a message always has beside its addresses."""
+
+MESSAGE_FIELDS = ("From", "To", "Reply-To", *OWN_FIELDS, "MIME-Version")
 PART_FIELDS = ["Content-Type", "Content-Transfer-Encoding"]
 
 
@@ -61,6 +65,7 @@ def read_state(status: int, headers: Iterable[tuple[str, str]]) -> State:
     assert retry_after is None or reset_after <= retry_after <= 3600
     assert bool(allow) == (status in {204, 405})
     assert parse_list_header(fields["vary"]) == ["Accept", "Accept-Encoding", "Origin"]
+    assert re.fullmatch("[0-9a-f]{32}", fields["x-request-id"])
     sunset, successor = _end(fields)
     return State(policy, remaining, reset_after, reset_at, retry_after, frozenset(allow), sunset, successor)
 
@@ -104,7 +109,7 @@ def inspect_message(content: bytes) -> None:
         fields = {name: str(value) for name, value in message.items()}
         assert message.keys() == [*(name for name in MESSAGE_FIELDS if name in fields), "Content-Type"]
         assert (fields["To"], fields["From"]) == (MAIL["SALES_EMAIL"], MAIL["MAIL_FROM"])
-        assert {"Subject", "Date", "Message-ID", "X-Form-Type"} <= fields.keys()
+        assert fields.keys() >= {*OWN_FIELDS}
         parts = cast("list[Message]", message.get_payload())
         assert [part.get_content_type() for part in parts] == ["text/plain", "text/html"]
         assert [part.keys() for part in parts] == [PART_FIELDS, PART_FIELDS]

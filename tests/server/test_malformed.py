@@ -53,6 +53,7 @@ def test_malformed_requests_are_answered_in_the_envelope(server: Server, request
     response, body = exchange(server, request_bytes)
 
     assert response.status == 400
+    assert server.log.count(response.headers["X-Request-ID"]) == 1
     error = json.loads(body)["error"]
     assert (error["code"], error["details"]) == ("invalid_body", {"reason": "http"})
     assert response.headers["Connection"] == "close"
