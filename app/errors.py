@@ -66,7 +66,10 @@ class ErrorCode(StrEnum):
         "mail_delivery_failed",
         500,
         "No hemos podido entregar su mensaje al equipo comercial.",
-        "Por lo general queda guardado y se entrega más tarde: antes de repetirlo, consulte al equipo comercial.",
+        (
+            "Si details.kept es true, el mensaje ha quedado guardado y nos ocupamos de que llegue: no lo envíe otra"
+            " vez. Si es false, no se ha guardado: vuelva a enviarlo más tarde."
+        ),
     )
     INVALID_PARAMETER = (
         "invalid_parameter",

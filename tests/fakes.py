@@ -7,17 +7,18 @@ from app.mail.message import Message
 
 
 class RecordingMailer:
-    """Keeps what it is given; fails while ``broken``."""
+    """Keeps what it is given; fails while ``broken``, and says whether it ``keeps`` what it does not deliver."""
 
     transport = "smtp"
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.broken = False
+        self.keeps = True
 
     def deliver(self, message: Message) -> None:
         if self.broken:
-            raise DeliveryError
+            raise DeliveryError(kept=self.keeps)
         self.messages.append(message)
 
     def check(self) -> None:

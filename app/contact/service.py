@@ -46,4 +46,4 @@ class ContactService:
         try:
             self._deliver(self._compose(values, request_id))
         except DeliveryError as error:
-            raise ApiError(ErrorCode.MAIL_DELIVERY_FAILED) from error
+            raise ApiError(ErrorCode.MAIL_DELIVERY_FAILED, details={"kept": error.kept}) from error

@@ -18,7 +18,14 @@ logger = logging.getLogger(__name__)
 
 
 class DeliveryError(Exception):
-    """The mail server did not take the message in time or, without a mail server, the disk did not take it."""
+    """The mail server did not take the message in time or, without a mail server, the disk did not take it.
+
+    ``kept`` is true when the message lies in MAIL_DIR.
+    """
+
+    def __init__(self, *, kept: bool) -> None:
+        super().__init__()
+        self.kept = kept
 
 
 class Mailer(Protocol):
@@ -67,7 +74,7 @@ class SmtpMailer:
             if entry is not None:
                 with _tolerating_the_disk(message):
                     entry.secure()
-            raise DeliveryError from error
+            raise DeliveryError(kept=entry is not None) from error
         finally:
             if entry is not None:
                 entry.release()
@@ -109,7 +116,7 @@ class MaildirMailer:
                 entry.release()
         except OSError as error:
             logger.error("message %s was not stored: %s", message.message_id, error.strerror)
-            raise DeliveryError from error
+            raise DeliveryError(kept=False) from error
         logger.info("message %s stored", message.message_id)
 
     def close(self) -> None:

@@ -415,6 +415,7 @@ class TestBothPaths:
 
         assert failed.status_code == 500
         assert error_of(failed) == "mail_delivery_failed"
+        assert failed.get_json()["error"]["details"] == {"kept": True}
         assert client.post(path, json=contact_body()).status_code == 200
 
     def test_no_personal_data_is_logged(

@@ -79,6 +79,7 @@ EXTRAS = {
     "invalid_parameter": {"details", "allowed_values"},
     "invalid_form_type": {"allowed_values"},
     "unsupported_api_version": {"details"},
+    "mail_delivery_failed": {"details"},
 }
 """What an error says beside code, message, status and hint."""
 

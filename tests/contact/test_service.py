@@ -86,13 +86,15 @@ def test_an_invalid_form_type_lists_the_four(service: ContactService) -> None:
     assert refusal.value.allowed_values == ("demo", "ventas", "onboarding", "distribuidor")
 
 
-def test_a_failed_delivery_is_told(service: ContactService, mailer: RecordingMailer) -> None:
-    mailer.broken = True
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_failed_delivery_is_told(service: ContactService, mailer: RecordingMailer, *, kept: bool) -> None:
+    mailer.broken, mailer.keeps = True, kept
 
     with pytest.raises(ApiError) as refusal:
         service.submit(contact_body(), REQUEST_ID)
 
     assert refusal.value.code is ErrorCode.MAIL_DELIVERY_FAILED
+    assert refusal.value.details == {"kept": kept}
 
 
 def test_an_accepted_submission_is_delivered_once(service: ContactService, mailer: RecordingMailer) -> None:

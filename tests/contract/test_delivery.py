@@ -106,7 +106,8 @@ def test_a_message_that_cannot_be_handed_over_is_answered_500(
         response = client_of(make_client, server, **environ).post(path, json=contact_body())
 
     assert response.status_code == 500
-    assert response.get_json()["error"]["code"] == "mail_delivery_failed"
+    error = response.get_json()["error"]
+    assert (error["code"], error["details"]) == ("mail_delivery_failed", {"kept": True})
 
 
 @pytest.mark.parametrize("path", PATHS)

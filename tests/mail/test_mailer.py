@@ -115,8 +115,10 @@ def test_a_message_that_can_be_neither_written_nor_delivered_is_refused(
     with SmtpServer(replies={"message": "554 5.6.0 no"}) as server:
         mailer = make_mailer(server)
         break_store(mail_dir)
-        with pytest.raises(DeliveryError):
+        with pytest.raises(DeliveryError) as refusal:
             mailer.deliver(message)
+
+    assert refusal.value.kept is False
 
 
 def test_without_a_mail_server_messages_are_stored(make_mailer: MakeMailer, mail_dir: Path, message: Message) -> None:
@@ -131,8 +133,10 @@ def test_without_a_mail_server_a_message_that_cannot_be_stored_is_refused(
     mailer = make_mailer()
     break_store(mail_dir)
 
-    with pytest.raises(DeliveryError):
+    with pytest.raises(DeliveryError) as refusal:
         mailer.deliver(message)
+
+    assert refusal.value.kept is False
 
 
 @pytest.mark.parametrize("stage", ["connect", "EHLO", "MAIL", "RCPT", "DATA", "message"])
