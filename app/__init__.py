@@ -52,7 +52,7 @@ def create_app(
     if mailer is None:
         log_transport(settings)
         mailer = create_mailer(settings, spool)
-    health = MailHealth(mailer, spool)
+    health = MailHealth(mailer, spool, on_recovery=lambda: None)
     addresses = Addresses(settings)
     versions = versions or Versions.from_settings(settings)
     limits = limits or Limits(storage.limiter(API_POLICY), storage.limiter(CONTACT_POLICY))

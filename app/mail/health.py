@@ -12,13 +12,20 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from app.mail.mailer import Mailer
+from app.mail.smtp import CHECK_SECONDS
 from app.mail.spool import Spool
 
 CHECK_INTERVAL = 15.0
-"""Seconds from the end of one check to the start of the next."""
+"""Seconds from the end of one check to the start of the next while it passes."""
+
+GROWTH = 1.25
+"""The factor by which this pause grows with each failed check of the mail server."""
 
 MAX_AGE = 30.0
 """Seconds after which a result is too old. Then the next check hangs, and a message would hang, too."""
+
+LONGEST_PAUSE = MAX_AGE - CHECK_SECONDS
+"""The longest pause in seconds. So a result is never older than MAX_AGE when the next one comes."""
 
 OK, FAIL = "ok", "fail"
 STORAGE_STATES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EROFS: "read_only"}
@@ -48,15 +55,19 @@ class MailCheck(NamedTuple):
 class MailHealth:
     """Checks the mail server and the storage every CHECK_INTERVAL seconds, each in a thread of its own.
 
-    So a check that hangs delays neither the other nor, once the service has started, a request.
+    So a check that hangs delays neither the other nor, once the service has started, a request. The pauses before the
+    checks of a mail server that fails grow to LONGEST_PAUSE. When it passes again, the thread of the check calls
+    ``on_recovery``, which must return soon.
     """
 
-    def __init__(self, mailer: Mailer, spool: Spool) -> None:
+    def __init__(self, mailer: Mailer, spool: Spool, *, on_recovery: Callable[[], None]) -> None:
         self._mailer = mailer
         self._spool = spool
         self._undelivered = 0
-        self._storage = _Check("storage", self._check_storage, STORAGE_STATES)
-        self._server = _Check("server", mailer.check, {}) if mailer.check else None
+        self._storage = _Check("storage", self._check_storage, STORAGE_STATES, longest_pause=CHECK_INTERVAL)
+        self._server = None
+        if mailer.check:
+            self._server = _Check("server", mailer.check, {}, longest_pause=LONGEST_PAUSE, on_recovery=on_recovery)
         self._checks = [check for check in (self._server, self._storage) if check]
         self._started = False
         self._patience_ends = 0.0
@@ -119,11 +130,21 @@ class _Result:
 class _Check(threading.Thread):
     """Repeats one check and keeps its newest result; ``states`` maps error numbers to the names of states."""
 
-    def __init__(self, subject: str, check: Callable[[], None], states: Mapping[int, str]) -> None:
+    def __init__(
+        self,
+        subject: str,
+        check: Callable[[], None],
+        states: Mapping[int, str],
+        *,
+        longest_pause: float,
+        on_recovery: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(name=f"mail-{subject}-health", daemon=True)
         self._subject = subject
         self._check = check
         self._states = states
+        self._longest_pause = longest_pause
+        self._on_recovery = on_recovery
         self.result: _Result | None = None
         self.first_result = threading.Event()
         self.stopped = threading.Event()
@@ -137,16 +158,29 @@ class _Check(threading.Thread):
 
     def run(self) -> None:
         """Check until ``stopped`` is set."""
+        pause = CHECK_INTERVAL
         while not self.stopped.is_set():
+            before = self.result.state if self.result else OK
             begun = time.perf_counter()
-            state = self._try()
+            state = self._try(before)
             latency_ms = round((time.perf_counter() - begun) * 1000, 1)
             self.result = _Result(state, time.monotonic(), datetime.now(UTC), latency_ms)
             self.first_result.set()
-            self.stopped.wait(CHECK_INTERVAL)
+            if state == OK:
+                pause = CHECK_INTERVAL
+            elif before != OK:
+                pause = min(pause * GROWTH, self._longest_pause)
+            if state == OK != before:
+                self._recover()
+            self.stopped.wait(pause)
 
-    def _try(self) -> str:
-        before = self.result.state if self.result else OK
+    def _recover(self) -> None:
+        try:
+            self._on_recovery()
+        except Exception as error:  # noqa: BLE001 - the checks must go on
+            logger.error("the work after the recovery of the %s failed: %s", self._subject, type(error).__name__)
+
+    def _try(self, before: str) -> str:
         try:
             self._check()
         except Exception as error:  # noqa: BLE001 - any failure is a result, and the thread must go on

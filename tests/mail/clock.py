@@ -1,15 +1,21 @@
-"""A clock that leaves little of the time allowed for a message once the message has been sent."""
+"""Clocks that tests move, so that nobody waits."""
 
 from __future__ import annotations
 
 import smtplib
+import threading
 import time
 
 import pytest
 
 
 def run_short_after_content(patch: pytest.MonkeyPatch, *, allowed: float, left: float = 0.3) -> None:
-    """From the first piece of the next content on, so many seconds are left of those allowed for a message.
+    """From the first piece of the next content on, so many seconds are left of those allowed for a message."""
+    run_short_after(patch, b"\r\n\r\n", allowed=allowed, left=left)  # between header and body: no command has it
+
+
+def run_short_after(patch: pytest.MonkeyPatch, sent: bytes, *, allowed: float, left: float = 0.3) -> None:
+    """From the moment on when a client sends such bytes, so many seconds are left of those allowed.
 
     So the steps before have all the time that a busy machine may need, and the wait for a silent server is short.
     """
@@ -19,8 +25,29 @@ def run_short_after_content(patch: pytest.MonkeyPatch, *, allowed: float, left: 
     def send_and_skip_time(connection: smtplib.SMTP, data: bytes) -> None:
         nonlocal skipped
         send(connection, data)
-        if b"\r\n\r\n" in data:  # between header and body: no command has an empty line
+        if sent in data:
             skipped = max(0.0, begun + allowed - left - monotonic())
 
     patch.setattr(time, "monotonic", lambda: monotonic() + skipped)
     patch.setattr(smtplib.SMTP, "send", send_and_skip_time)
+
+
+class Pauses(threading.Event):
+    """The event that ends a check, after so many seconds of pauses; it puts the clock forward instead of waiting."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, seconds: float) -> None:
+        super().__init__()
+        monotonic = time.monotonic
+        self.passed = 0.0
+        self.lengths: list[float] = []
+        self._seconds = seconds
+        patch.setattr(time, "monotonic", lambda: monotonic() + self.passed)
+
+    def is_set(self) -> bool:
+        return sum(self.lengths) >= self._seconds
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.lengths.append(timeout)
+        self.passed += timeout
+        return self.is_set()

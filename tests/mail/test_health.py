@@ -28,6 +28,8 @@ from tests.mail.server import HANG, SmtpServer
 
 HEALTH = "/api/v1/health"
 VERBOSE = {"verbose": "true"}
+SILENT = {"NOOP": HANG, "connect": HANG}
+"""Neither a kept connection nor a new one is answered."""
 
 MakeService = Callable[..., "Service"]
 
@@ -55,7 +57,8 @@ class Service:
 
 @pytest.fixture
 def make_service(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> MakeService:
-    monkeypatch.setattr("app.mail.health.CHECK_INTERVAL", 0.01)
+    for pause in ("CHECK_INTERVAL", "LONGEST_PAUSE"):
+        monkeypatch.setattr(f"app.mail.health.{pause}", 0.01)
     return lambda **environ: Service(make_app(collaborators={"mailer": None}, first_check=0, **environ))
 
 
@@ -225,7 +228,7 @@ def test_the_first_answers_wait_for_the_disk_where_no_server_has_started_the_che
 
     monkeypatch.setattr(Spool, "check", check_slowly)
     spool = Spool(tmp_path / "mail")
-    health = MailHealth(MaildirMailer(spool), spool)
+    health = MailHealth(MaildirMailer(spool), spool, on_recovery=lambda: None)
 
     with ThreadPoolExecutor(8) as askers:
         first = list(askers.map(lambda _: health.latest().ok, range(8)))
@@ -237,7 +240,7 @@ def test_the_first_answers_wait_for_the_disk_where_no_server_has_started_the_che
 def test_nobody_waits_for_a_server_that_begins_to_hang(make_service: MakeService, server: SmtpServer) -> None:
     service = make_service(**server.environ | {"SMTP_TIMEOUT": "300"})
     service.wait_until(is_ok)
-    server.replies = {"connect": HANG}
+    server.replies = SILENT
     assert server.hung.wait(10)
 
     data = service.get()
@@ -251,7 +254,7 @@ def test_a_result_older_than_30_seconds_is_not_ok_any_more(
 ) -> None:
     service = make_service(**server.environ | {"SMTP_TIMEOUT": "300"})
     service.wait_until(is_ok)
-    server.replies = {"connect": HANG}
+    server.replies = SILENT
     assert server.hung.wait(10)
     clocks.passed = 31
 
@@ -268,7 +271,7 @@ def test_a_wall_clock_that_is_set_makes_no_result_older(
 ) -> None:
     service = make_service(**server.environ | {"SMTP_TIMEOUT": "300"})
     service.wait_until(is_ok)
-    server.replies = {"connect": HANG}
+    server.replies = SILENT
     assert server.hung.wait(10)
     clocks.wall.tick(timedelta(hours=hours))
 
