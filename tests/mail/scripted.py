@@ -63,8 +63,8 @@ class ScriptedServer:
     """Listens from ``with`` on, under the same port each time it is entered again.
 
     The script maps a stage to a reply or an Act; what it does not mention goes well. The stages are connect, EHLO,
-    STARTTLS, handshake, second EHLO (inside TLS), AUTH, MAIL, RCPT, DATA, content (the middle of it) and message (its
-    end). A new script counts for the connections that come after.
+    STARTTLS, handshake, second EHLO (inside TLS), AUTH, MAIL, RCPT, DATA, content (the middle of it), message (its
+    end) and NOOP. A new script counts for the connections that come after.
     """
 
     def __init__(
@@ -212,6 +212,8 @@ class Connection:
                 usual = "354 go ahead" if self._has_recipient else "503 5.5.1 no valid recipient"
                 if self._answer("DATA", usual).startswith("354"):
                     self._take_message()
+            case "NOOP":
+                self._answer("NOOP", "250 2.0.0 OK")
             case "QUIT":
                 self._say("221 2.0.0 bye")
                 raise _Gone

@@ -68,7 +68,7 @@ def text_of(arrival: Arrival, subtype: str = "plain") -> str:
 class SmtpServer:
     """Listens from ``with`` on, under the same port each time it is entered again.
 
-    ``replies`` maps a stage (connect, EHLO, MAIL, RCPT, DATA, or message for the end of the data) or a recipient's
+    ``replies`` maps a stage (connect, EHLO, MAIL, RCPT, DATA, message for the end of the data, NOOP) or a recipient's
     address to a reply line, HANG or DROP. ``credentials`` are required of the client when given. ``on_message`` runs
     before a message is answered. ``seconds_per_byte`` is how slowly the server speaks.
     """
@@ -288,6 +288,11 @@ class _Handler:
         self._server.arrivals.append(arrival)
         await asyncio.to_thread(self._server.on_message)
         return await protocol.reply_to("message")
+
+    async def handle_NOOP(  # noqa: N802
+        self, protocol: _Protocol, _session: Session, _envelope: Envelope, _argument: str
+    ) -> str:
+        return await protocol.reply_to("NOOP")
 
     async def handle_exception(self, error: Exception) -> str:
         return f"451 {type(error).__name__}"
