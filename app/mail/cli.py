@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import smtplib
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime, make_msgid
@@ -11,9 +12,10 @@ from pathlib import Path
 import click
 from flask.cli import AppGroup
 
+from app.mail.explain import explain, on_one_line, quote
 from app.mail.mailer import describe, hand_over
 from app.mail.message import Message
-from app.mail.smtp import Deadline, InDoubtError, SmtpSender
+from app.mail.smtp import Deadline, InDoubtError, Reply, SmtpSender
 from app.mail.spool import Spool, Stored
 from app.settings import Settings
 
@@ -70,17 +72,12 @@ def create_mail_commands(settings: Settings, spool: Spool) -> AppGroup:
 
     @group.command("test")
     def test() -> None:
-        """Send a test message to SALES_EMAIL and show the answer of the mail server."""
-        sender = _sender(settings)
-        try:
-            answer = sender.send(
-                _test_message(settings), Deadline(settings.smtp_timeout), before_data_ends=lambda: None
-            )
-        except OSError as error:
-            raise click.ClickException(f"not delivered: {type(error).__name__} {error}") from error
-        finally:
-            sender.close()
-        click.echo(f"delivered to {', '.join(settings.sales_email)}: {answer}")
+        """Send a test message to SALES_EMAIL and show what becomes of it for each recipient.
+
+        The exit status is 1 if any recipient was refused, or if the mail server did not take the message.
+        """
+        if not _send_test(settings):
+            raise click.exceptions.Exit(1)
 
     return group
 
@@ -103,12 +100,34 @@ def _resend(spool: Spool, sender: SmtpSender, stored: Stored, timeout: float) ->
             if entry is None:
                 return "skipped: the service is sending it or has sent it", False
             message = Message(stored.message_id, entry.read())
-            answer = hand_over(sender, message, Deadline(timeout), entry)
+            receipt = hand_over(sender, message, Deadline(timeout), entry)
     except InDoubtError:
         return "in doubt: the mail server did not answer", True
     except OSError as error:
         return f"not delivered: {describe(error)}", True
-    return f"delivered: {answer}", False
+    return f"delivered: {on_one_line(receipt.answer)}", False
+
+
+def _send_test(settings: Settings) -> bool:
+    """Send the test message; returns True if no recipient was refused."""
+    sender = _sender(settings)
+    try:
+        receipt = sender.send(_test_message(settings), Deadline(settings.smtp_timeout), before_data_ends=lambda: None)
+    except OSError as error:
+        if isinstance(error, smtplib.SMTPRecipientsRefused):
+            _name_recipients(settings, error.recipients)
+        raise click.ClickException(explain(error)) from error
+    finally:
+        sender.close()
+    _name_recipients(settings, receipt.refused)
+    click.echo(f"the mail server took the message: {on_one_line(receipt.answer)}")
+    return not receipt.refused
+
+
+def _name_recipients(settings: Settings, refused: Mapping[str, Reply]) -> None:
+    for address in settings.sales_email:
+        outcome = f"refused: {quote(refused[address])}" if address in refused else "accepted"
+        click.echo(f"{address}: {outcome}")
 
 
 def _name_foreign(spool: Spool) -> None:

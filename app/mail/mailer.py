@@ -10,7 +10,7 @@ from typing import Protocol
 
 from app.mail.bulkhead import Bulkhead, FullError
 from app.mail.message import Message
-from app.mail.smtp import Deadline, InDoubtError, SmtpSender
+from app.mail.smtp import Deadline, InDoubtError, Receipt, SmtpSender
 from app.mail.spool import Entry, Spool
 from app.settings import Settings
 
@@ -123,8 +123,8 @@ class MaildirMailer:
         """Do nothing: there are no connections."""
 
 
-def hand_over(sender: SmtpSender, message: Message, deadline: Deadline, entry: Entry | None) -> str:
-    """Send a message and note in its entry on disk what is known of it; returns the server's answer.
+def hand_over(sender: SmtpSender, message: Message, deadline: Deadline, entry: Entry | None) -> Receipt:
+    """Send a message and note in its entry on disk what is known of it.
 
     Raises InDoubtError or another OSError, as SmtpSender.send does.
     """
@@ -132,7 +132,7 @@ def hand_over(sender: SmtpSender, message: Message, deadline: Deadline, entry: E
         return sender.send(message, deadline, before_data_ends=lambda: None)
     was_in_doubt = entry.in_doubt
     try:
-        answer = sender.send(message, deadline, before_data_ends=entry.mark_in_doubt)
+        receipt = sender.send(message, deadline, before_data_ends=entry.mark_in_doubt)
     except InDoubtError:
         raise
     except OSError:
@@ -140,7 +140,7 @@ def hand_over(sender: SmtpSender, message: Message, deadline: Deadline, entry: E
             entry.clear_doubt()
         raise
     entry.remove()
-    return answer
+    return receipt
 
 
 def describe(error: Exception) -> str:

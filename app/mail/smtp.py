@@ -10,7 +10,8 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from app.mail.message import Message
@@ -41,6 +42,16 @@ _TIMEOUT_TOLERANCE = 0.005
 logger = logging.getLogger(__name__)
 
 Reply = tuple[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The outcome of a message that the mail server has taken for at least one recipient."""
+
+    answer: str
+    """The server's answer to the content: its code and text."""
+    refused: Mapping[str, Reply]
+    """The addresses that were refused, each with its reply."""
 
 
 class InDoubtError(OSError):
@@ -81,8 +92,8 @@ class SmtpSender:
         self._idle: deque[tuple[float, _Connection]] = deque()
         self._lock = threading.Lock()
 
-    def send(self, message: Message, deadline: Deadline, *, before_data_ends: Callable[[], None]) -> str:
-        """Return the server's answer once it has taken the message for at least one recipient.
+    def send(self, message: Message, deadline: Deadline, *, before_data_ends: Callable[[], None]) -> Receipt:
+        """Return once the server has taken the message for at least one recipient.
 
         ``before_data_ends`` is called before the content is sent: until then the server cannot have taken the message.
         It is called once for each connection that is tried. Raises InDoubtError when the server may have taken the
@@ -136,9 +147,9 @@ class SmtpSender:
             raise
         return connection
 
-    def _transact(self, connection: _Connection, message: Message, before_data_ends: Callable[[], None]) -> str:
+    def _transact(self, connection: _Connection, message: Message, before_data_ends: Callable[[], None]) -> Receipt:
         try:
-            self._send_envelope(connection, message)
+            refused = self._send_envelope(connection, message)
             before_data_ends()
             connection.expect_silence()
             try:
@@ -155,10 +166,13 @@ class SmtpSender:
             raise
         connection.noops = 0
         self._keep(connection)
-        return f"{code} {text.decode(errors='replace')}"
+        return Receipt(f"{code} {text.decode(errors='replace')}", refused)
 
-    def _send_envelope(self, connection: _Connection, message: Message) -> None:
-        """Send MAIL, RCPT and DATA; return when the server is ready for the content, else raise SMTPException."""
+    def _send_envelope(self, connection: _Connection, message: Message) -> dict[str, Reply]:
+        """Send MAIL, RCPT and DATA; return the refused recipients once the server is ready for the content.
+
+        Raises SMTPException when it is not.
+        """
         sender, recipients = self._settings.mail_from, self._settings.sales_email
         commands = [f"MAIL FROM:<{sender}>", *(f"RCPT TO:<{recipient}>" for recipient in recipients)]
         replies = connection.dialogue([*commands, "DATA"])
@@ -175,6 +189,7 @@ class SmtpSender:
         code, text = next(replies)
         if code != _GO_AHEAD:
             raise smtplib.SMTPDataError(code, text)
+        return refused
 
     def _take_idle(self, deadline: Deadline) -> _Connection | None:
         while True:
@@ -232,7 +247,8 @@ class _Connection(smtplib.SMTP):
         for command in commands:
             code, text = self.getreply() if pipelining else self.docmd(command)
             if code == _CLOSING:
-                raise smtplib.SMTPServerDisconnected("the server closes the connection")
+                farewell = f"{code} {text.decode(errors='replace')}"
+                raise smtplib.SMTPServerDisconnected(f"the server closes it: {farewell}")
             yield code, text
 
     def expect_silence(self) -> None:

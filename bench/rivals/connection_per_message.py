@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Callable
 
 from app.mail.message import Message
-from app.mail.smtp import Deadline, SmtpSender
+from app.mail.smtp import Deadline, Receipt, SmtpSender
 from app.settings import Settings
 from bench.rivals.mailers import create_app_with
 
@@ -20,7 +20,7 @@ class ConnectionPerMessage(SmtpSender):
         self._wanted = settings
         self._context = ssl.create_default_context()
 
-    def send(self, message: Message, _deadline: Deadline, *, before_data_ends: Callable[[], None]) -> str:
+    def send(self, message: Message, _deadline: Deadline, *, before_data_ends: Callable[[], None]) -> Receipt:
         """Connect, send, leave."""
         wanted = self._wanted
         with smtplib.SMTP(wanted.smtp_host or "", wanted.smtp_port, timeout=wanted.smtp_timeout) as server:
@@ -29,8 +29,8 @@ class ConnectionPerMessage(SmtpSender):
             if wanted.smtp_username and wanted.smtp_password:
                 server.login(wanted.smtp_username, wanted.smtp_password)
             before_data_ends()
-            server.sendmail(wanted.mail_from, wanted.sales_email, message.content)
-        return "250"
+            refused = server.sendmail(wanted.mail_from, wanted.sales_email, message.content)
+        return Receipt("250", refused)
 
 
 app = create_app_with(ConnectionPerMessage)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.mail.message import Message
-from app.mail.smtp import Deadline, SmtpSender
+from app.mail.smtp import Deadline, Receipt, SmtpSender
 from bench.rivals.mailers import create_app_with
 
 
 class NoHandOver(SmtpSender):
     """Counts every message as sent and never talks to a mail server."""
 
-    def send(self, _message: Message, _deadline: Deadline, *, before_data_ends: Callable[[], None]) -> str:
+    def send(self, _message: Message, _deadline: Deadline, *, before_data_ends: Callable[[], None]) -> Receipt:
         """Do the work on the disk alone."""
         before_data_ends()
-        return "250"
+        return Receipt("250", {})
 
 
 app = create_app_with(NoHandOver)

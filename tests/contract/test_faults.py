@@ -245,4 +245,4 @@ def test_a_wrong_certificate_is_called_by_its_name(make_app: MakeApp, healthy: S
         result = service(make_app, healthy).test_cli_runner().invoke(args=["mail", "test"])
 
     assert result.exit_code == 1
-    assert "certificate verify failed" in result.output
+    assert "Error: the certificate of the mail server is not trusted: " in result.output

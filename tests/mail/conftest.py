@@ -15,6 +15,7 @@ from app.mail.mailer import Mailer, create_mailer
 from app.mail.message import Message
 from app.mail.spool import Spool
 from tests.factories import make_settings
+from tests.mail.scripted import ScriptedServer
 from tests.mail.server import SmtpServer
 
 MakeMailer = Callable[..., Mailer]
@@ -82,8 +83,9 @@ def mail(mail_dir: Path) -> MailCommand:
     spool.prepare()
     app = Flask(__name__)
 
-    def run(*args: str, server: SmtpServer | None = None) -> Result:
-        commands = create_mail_commands(make_settings(mail_dir, **server.environ if server else {}), spool)
+    def run(*args: str, server: SmtpServer | ScriptedServer | None = None, **environ: str) -> Result:
+        settings = make_settings(mail_dir, **(server.environ if server else {}) | environ)
+        commands = create_mail_commands(settings, spool)
         return app.test_cli_runner().invoke(commands, args)
 
     return run

@@ -9,14 +9,103 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import trustme
 
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from app.mail.spool import Spool
 from tests.mail import disks
 from tests.mail.conftest import MailCommand, MakeMailer, arrived, letter
-from tests.mail.server import DROP, SmtpServer
+from tests.mail.scripted import ScriptedServer
+from tests.mail.server import DROP, HANG, HOST, SmtpServer, authority
 from tests.server.gunicorn import ROOT
+
+FAILURES: dict[str, tuple[SmtpServer, dict[str, str], str]] = {
+    "the connection refused": (
+        SmtpServer(replies={"connect": "554 5.3.2 no service"}),
+        {},
+        "the mail server refused the connection: 554 5.3.2 no service",
+    ),
+    "the greeting refused": (
+        SmtpServer(replies={"EHLO": "550 5.7.1 no"}),
+        {},
+        "the mail server refused the greeting of this host: 550 5.7.1 no",
+    ),
+    "no STARTTLS": (
+        SmtpServer(),
+        {"SMTP_SECURITY": "starttls"},
+        "STARTTLS extension not supported by server.",
+    ),
+    "no TLS": (
+        SmtpServer(),
+        {"SMTP_SECURITY": "tls"},
+        "TLS with the mail server failed: wrong version number",
+    ),
+    "an unknown authority": (
+        SmtpServer("starttls", certificate=trustme.CA().issue_cert(HOST)),
+        {},
+        "the certificate of the mail server is not trusted: unable to get local issuer certificate",
+    ),
+    "a certificate for another name": (
+        SmtpServer("tls", certificate=authority().issue_cert("mail.example.com")),
+        {},
+        (
+            "the certificate of the mail server is not trusted:"
+            f" IP address mismatch, certificate is not valid for '{HOST}'."
+        ),
+    ),
+    "wrong credentials": (
+        SmtpServer(credentials=("web", "right")),
+        {"SMTP_PASSWORD": "wrong"},
+        "the mail server refused SMTP_USERNAME with SMTP_PASSWORD: 535 5.7.8 Authentication credentials invalid",
+    ),
+    "no credentials": (
+        SmtpServer(credentials=("web", "right")),
+        {"SMTP_USERNAME": "", "SMTP_PASSWORD": ""},
+        "the mail server refused the sender: 530 5.7.0 Authentication required",
+    ),
+    "the sender refused": (
+        SmtpServer(replies={"MAIL": "550 5.7.1 not from you"}),
+        {},
+        "the mail server refused the sender: 550 5.7.1 not from you",
+    ),
+    "the content refused": (
+        SmtpServer(replies={"message": "554 5.6.0 spam"}),
+        {},
+        "the mail server refused the message: 554 5.6.0 spam",
+    ),
+    "closing": (
+        SmtpServer(replies={"MAIL": "421 4.3.2 closing"}),
+        {},
+        "the connection to the mail server broke off: the server closes it: 421 4.3.2 closing",
+    ),
+    "dropped": (
+        SmtpServer(replies={"MAIL": DROP}),
+        {},
+        "the connection to the mail server broke off: no whole reply came",
+    ),
+    "silent": (
+        SmtpServer(replies={"MAIL": HANG}),
+        {"SMTP_TIMEOUT": "0.3"},
+        "the mail server did not answer within SMTP_TIMEOUT",
+    ),
+    "nonsense": (
+        SmtpServer(replies={"MAIL": "nonsense"}),
+        {},
+        "the mail server refused the sender: its reply is not SMTP",
+    ),
+    "in doubt": (
+        SmtpServer(replies={"message": DROP}),
+        {},
+        "no answer came, and the mail server may have taken the message",
+    ),
+    "an unknown host": (
+        SmtpServer(),
+        {"SMTP_HOST": "mail..example.com"},
+        "SMTP_HOST was not found: not a host name",
+    ),
+}
+"""A server, the settings that differ from its own, and what the operator is told."""
 
 FLASK = [sys.executable, "-m", "flask", "--app", "wsgi"]
 
@@ -229,9 +318,68 @@ class TestTest:
             result = mail("test", server=server)
 
         assert result.exit_code == 0
-        assert result.stdout == "delivered to ventas@example.com: 250 2.0.0 queued as 42\n"
+        assert result.stdout == (
+            "ventas@example.com: accepted\nthe mail server took the message: 250 2.0.0 queued as 42\n"
+        )
         (arrival,) = server.arrivals
         assert arrival.recipients == ["ventas@example.com"]
+
+    def test_each_recipient_that_was_refused_is_named_with_the_reply(self, mail: MailCommand) -> None:
+        replies = {"b@example.com": "550 5.1.1 unknown", "c@example.com": "450 4.2.1 busy"}
+        with SmtpServer(replies=replies) as server:
+            result = mail("test", server=server, SALES_EMAIL="a@example.com,b@example.com,c@example.com")
+
+        assert result.exit_code == 1
+        assert result.stdout.splitlines() == [
+            "a@example.com: accepted",
+            "b@example.com: refused: 550 5.1.1 unknown",
+            "c@example.com: refused: 450 4.2.1 busy",
+            "the mail server took the message: 250 OK",
+        ]
+        assert [arrival.recipients for arrival in server.arrivals] == [["a@example.com"]]
+
+    def test_so_it_is_when_all_are_refused(self, mail: MailCommand) -> None:
+        replies = {"a@example.com": "550 5.1.1 unknown", "b@example.com": "450 4.2.1 busy"}
+        with SmtpServer(replies=replies) as server:
+            result = mail("test", server=server, SALES_EMAIL="a@example.com,b@example.com")
+
+        assert result.exit_code == 1
+        assert result.stdout.splitlines() == [
+            "a@example.com: refused: 550 5.1.1 unknown",
+            "b@example.com: refused: 450 4.2.1 busy",
+        ]
+        assert result.stderr == ("Error: the mail server refused every recipient: 550 5.1.1 unknown; 450 4.2.1 busy\n")
+
+    @pytest.mark.parametrize(("server", "environ", "told"), FAILURES.values(), ids=FAILURES)
+    def test_a_failure_is_a_readable_sentence(
+        self, mail: MailCommand, server: SmtpServer, environ: dict[str, str], told: str
+    ) -> None:
+        with server:
+            result = mail("test", server=server, **environ)
+
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == f"Error: {told}\n"
+
+    def test_a_server_that_is_down_is_told(self, mail: MailCommand) -> None:
+        with SmtpServer() as server:
+            pass
+
+        result = mail("test", server=server)
+
+        assert (result.exit_code, result.stderr) == (
+            1,
+            "Error: the mail server cannot be reached: Connection refused\n",
+        )
+
+    def test_the_words_of_the_server_give_a_terminal_no_commands(self, mail: MailCommand) -> None:
+        reply = "550-5.7.1 \x1b]0;title\x07uno\r\n550 5.7.1 dos\x9b31m\u202e ñ"
+        with ScriptedServer({"MAIL": reply}) as refusing:
+            refused = mail("test", server=refusing)
+        with ScriptedServer({"RCPT": "250 2.1.5 OK", "message": "250 2.0.0 taken \x1b[31m"}) as taking:
+            taken = mail("test", server=taking)
+
+        assert refused.stderr == "Error: the mail server refused the sender: 550 5.7.1 ]0;title uno 5.7.1 dos 31m ñ\n"
+        assert taken.stdout.endswith("took the message: 250 2.0.0 taken [31m\n")
 
     def test_a_failure_is_told_in_the_words_of_the_server(self, mail: MailCommand) -> None:
         with SmtpServer(replies={"MAIL": "550 5.7.1 not from you"}) as server:
