@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Literal, TypeVar, get_args
 from urllib.parse import urlsplit
 
+from app.mailbox import Mailbox, parse_mailbox, parse_mailboxes
+
 NOTICE_PERIOD_DAYS = 180
 """Days between the announcement of a deprecation and the sunset (specification, Versioning, rule 4)."""
 
@@ -24,15 +26,13 @@ LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 
 PRIVATE_DIRECTORY = "a directory that this user can make and write, and has to itself"
+NAMED = 'alone or after a name, as in Formulario web <web@example.com> or "Ventas, Uruguay" <ventas@example.com>'
 CREDENTIAL = "ASCII text without control characters"
 STORAGE_SCHEMES = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix")
 STORAGE_ADDRESS = (
     "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// with the same for TLS, redis+unix://[USER:PASSWORD@]/PATH,"
     " or valkey://, valkeys:// and valkey+unix://"
 )
-
-_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
-_LONGEST_LOCAL_PART = 64
 
 T = TypeVar("T")
 
@@ -59,8 +59,8 @@ class Settings:
     smtp_password: str | None = field(repr=False)
     smtp_timeout: float
     """Seconds for a complete hand-over to the mail server."""
-    sales_email: tuple[str, ...]
-    mail_from: str
+    sales_email: tuple[Mailbox, ...]
+    mail_from: Mailbox
     mail_dir: Path
     public_base_url: str | None
     cors_origins: tuple[str, ...]
@@ -91,9 +91,12 @@ class Settings:
             smtp_password=env.read("SMTP_PASSWORD", _credential, None, CREDENTIAL, secret=True),
             smtp_timeout=env.read("SMTP_TIMEOUT", _seconds, 10.0, f"seconds, above 0 and at most {MAX_TIMEOUT}"),
             sales_email=env.read(
-                "SALES_EMAIL", _addresses, ("ventas@localhost",), "e-mail addresses separated by commas"
+                "SALES_EMAIL",
+                parse_mailboxes,
+                "ventas@localhost",
+                f"e-mail addresses separated by commas, each {NAMED}",
             ),
-            mail_from=env.read("MAIL_FROM", _address, "web@localhost", "one e-mail address"),
+            mail_from=env.read("MAIL_FROM", parse_mailbox, "web@localhost", f"one e-mail address, {NAMED}"),
             mail_dir=env.read("MAIL_DIR", _private_directory, "var/mail", PRIVATE_DIRECTORY),
             public_base_url=env.read(
                 "PUBLIC_BASE_URL", _base_url, None, "an http or https address without query or fragment"
@@ -240,26 +243,6 @@ def _seconds(raw: str) -> float:
     if not 0 < seconds <= MAX_TIMEOUT:
         raise ValueError
     return seconds
-
-
-def _address(raw: str) -> str:
-    """An address by RFC 5321, sections 4.1.2 and 4.5.3.1.1, without quoted local parts.
-
-    The domain may be localhost or a name of the local network, because an operator's own relay may deliver there.
-    email-validator would refuse both.
-    """
-    local_part, _, domain = raw.rpartition("@")
-    if not (
-        re.fullmatch(rf"{_ATOM}(\.{_ATOM})*", local_part)
-        and len(local_part) <= _LONGEST_LOCAL_PART
-        and re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*", domain)
-    ):
-        raise ValueError
-    return raw
-
-
-def _addresses(raw: str) -> tuple[str, ...]:
-    return tuple(_address(part.strip()) for part in raw.split(","))
 
 
 def _private_directory(raw: str) -> Path:

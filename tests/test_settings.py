@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from app.mailbox import Mailbox
 from app.settings import PRIVATE_DIRECTORY, Settings, SettingsError
 
 ReadEnv = Callable[..., Settings]
@@ -91,12 +92,24 @@ VALID: dict[str, dict[str, Any]] = {
     "SMTP_PASSWORD": {"s3cr3t'\"; $x": "s3cr3t'\"; $x"},
     "SMTP_TIMEOUT": {"1": 1, "0.5": 0.5, "10": 10, "300": 300},
     "SALES_EMAIL": {
-        "ventas@example.com": ("ventas@example.com",),
-        "a@example.com,b@example.com": ("a@example.com", "b@example.com"),
-        "a@example.com , b@example.com": ("a@example.com", "b@example.com"),
+        "ventas@example.com": (Mailbox("ventas@example.com"),),
+        "a@example.com,b@example.com": (Mailbox("a@example.com"), Mailbox("b@example.com")),
+        "a@example.com , b@example.com": (Mailbox("a@example.com"), Mailbox("b@example.com")),
+        'Ventas <a@example.com>, "Ventas, Uruguay" <b@example.com>,c@example.com': (
+            Mailbox("a@example.com", "Ventas"),
+            Mailbox("b@example.com", "Ventas, Uruguay"),
+            Mailbox("c@example.com"),
+        ),
     },
     "MAIL_FROM": {
-        address: address
+        "Formulario web <web@example.com>": Mailbox("web@example.com", "Formulario web"),
+        "Pagos Ñandú S.L.<web@example.com>": Mailbox("web@example.com", "Pagos Ñandú S.L."),
+        '"Formulario web" <web@example.com>': Mailbox("web@example.com", "Formulario web"),
+        r'"La \"web\" \\ (demo)"  <web@example.com>': Mailbox("web@example.com", r'La "web" \ (demo)'),
+        "  Dos   espacios   <web@example.com>": Mailbox("web@example.com", "Dos espacios"),
+    }
+    | {
+        address: Mailbox(address)
         for address in (
             "web@example.com",
             "web@localhost",
@@ -149,6 +162,46 @@ VALID: dict[str, dict[str, Any]] = {
 }
 
 NUMBERS = ("x", "-1", "+1", "1.0", "1e3", "0x10", "1 0", "1_0", "\u0661", "9" * 5000)
+NAMES_REFUSED = (
+    "<>",
+    "<a@example.com>",
+    '"" <a@example.com>',
+    '" " <a@example.com>',
+    "Web <>",
+    "Web <web>",
+    "Web a@example.com",
+    "a b@example.com",
+    "Web <a@example.com",
+    "Web a@example.com>",
+    "Web < a@example.com >",
+    "Web <a@example.com> x",
+    "Web <a@example.com> <b@example.com>",
+    "Web <<a@example.com>>",
+    "Ventas, Uruguay <a@example.com>",
+    '"Ventas <a@example.com>',
+    'Ventas" <a@example.com>',
+    '"Ventas\\" <a@example.com>',
+    'La "web" <a@example.com>',
+    "Web (demo) <a@example.com>",
+    "Web: <a@example.com>",
+    "Web; <a@example.com>",
+    "b@example.com <a@example.com>",
+    "Web\nBcc: b@example.com <a@example.com>",
+    '"Web\r\nBcc: b@example.com" <a@example.com>',
+    '"Web\\\nBcc: b@example.com" <a@example.com>',
+    "Web\t1 <a@example.com>",
+    "Web\x1b[31m <a@example.com>",
+    "Web\u202e <a@example.com>",
+    "Web\udcf1 <a@example.com>",
+    "=?utf-8?q?a=0D=0ABcc=3A_b=40example.com?= <a@example.com>",
+    '"=?utf-8?q?a?=" <a@example.com>',
+    '"=\\?utf-8?q?a?=" <a@example.com>',
+    "ñ =?utf-8?q?a?= <a@example.com>",
+    "=?utf-8?q?a=0D=0ABcc=3A_b?=@example.com",
+    "Web <=?utf-8?q?a=0D=0ABcc=3A_b?=@example.com>",
+)
+"""Neither a sender nor a recipient."""
+
 INVALID = {
     "SMTP_HOST": ("mail example", "smtp://mail.example.com", "mail.example.com:587", "192.0.2.1:25", "a/b", "a\nb"),
     "SMTP_PORT": ("0", "65536", *NUMBERS),
@@ -157,16 +210,19 @@ INVALID = {
     "SALES_EMAIL": (
         "ventas",
         "a@example.com,",
+        ",a@example.com",
+        "a@example.com,,b@example.com",
         "a@example.com;b@example.com",
-        "Ventas <a@example.com>",
         "a@b\nBcc: c@d",
+        *NAMES_REFUSED,
     ),
     "MAIL_FROM": (
         "web",
         "@example.com",
         "a@example.com,b@example.com",
-        "Web <a@example.com>",
+        "Web <a@example.com>, Ventas <b@example.com>",
         "a@b\nBcc: c@d",
+        *NAMES_REFUSED,
         ".web@example.com",
         "la..web@example.com",
         "la web@example.com",
@@ -265,8 +321,8 @@ ACCEPTED = {
     "SMTP_USERNAME": ["text"],
     "SMTP_PASSWORD": ["text"],
     "SMTP_TIMEOUT": ["seconds", "0", "300"],
-    "SALES_EMAIL": ["e-mail addresses", "commas"],
-    "MAIL_FROM": ["one e-mail address"],
+    "SALES_EMAIL": ["e-mail addresses", "commas", '"Ventas, Uruguay" <ventas@example.com>'],
+    "MAIL_FROM": ["one e-mail address", "Formulario web <web@example.com>"],
     "PUBLIC_BASE_URL": ["http", "https"],
     "CORS_ORIGINS": ["*", "https://", "commas"],
     "TRUSTED_PROXIES": ["number", "0"],

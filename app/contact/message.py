@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from base64 import b64encode
 from binascii import b2a_qp
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 
 from app.contact.submission import HONEYPOT, Address
 from app.mail.message import KIND_HEADER, REFERENCE_HEADER, Message, reference
+from app.mailbox import LINE_LENGTH, Mailbox, address_list, encoded_words
 
 KINDS = {
     "demo": "Solicitud de demostración",
@@ -36,12 +36,6 @@ LABELS = {
 
 HIDDEN = frozenset({"form_type", "ts", "captcha_expected", "captcha_input", HONEYPOT})
 """Fields that the message does not show: the form kind, which is its title, and those of the checks against spam."""
-
-LINE_LENGTH = 78
-"""The longest header line in characters (RFC 5322, section 2.1.1)."""
-
-ENCODED_BYTES = 36
-"""Bytes of text in an encoded word; its line then has at most 76 characters (RFC 2047, section 2)."""
 
 _BREAKS = "\n\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0)]
@@ -65,12 +59,12 @@ def _templates() -> Environment:
 class Composer:
     """Writes the messages."""
 
-    def __init__(self, sender: str, recipients: Sequence[str]) -> None:
+    def __init__(self, sender: Mailbox, recipients: Sequence[Mailbox]) -> None:
         self._text = _templates().get_template("message.txt")
         self._html = _templates().get_template("message.html")
-        self._sender = sender
-        self._recipients = ",\r\n ".join(recipients)
-        self._domain = sender.rpartition("@")[2]
+        self._sender = sender.header
+        self._recipients = address_list(recipients)
+        self._domain = sender.domain
 
     def compose(self, values: dict[str, Any], request_id: str) -> Message:
         """The message of a checked submission. Its Message-ID begins with the id of the request."""
@@ -129,15 +123,10 @@ def _shown(value: Any) -> str:
 
 
 def _unstructured(name: str, text: str) -> str:
-    """A header value: plain text if it is safe, else encoded words (RFC 2047), which no text can break out of."""
+    """A header value: plain text if it is safe, else encoded words."""
     if text.isascii() and "=?" not in text and len(name) + len(text) < LINE_LENGTH:
         return text
-    words = [b""]
-    for character in map(str.encode, text):  # a character must not be split between two words
-        if len(words[-1]) + len(character) > ENCODED_BYTES:
-            words.append(b"")
-        words[-1] += character
-    return "\r\n ".join(f"=?utf-8?b?{b64encode(word).decode()}?=" for word in words)
+    return encoded_words(text)
 
 
 def _multipart(headers: list[tuple[str, str]], *, text: str, html: str) -> bytes:

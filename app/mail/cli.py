@@ -5,7 +5,6 @@ from __future__ import annotations
 import smtplib
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from email.message import EmailMessage
 from email.utils import format_datetime, make_msgid
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from app.mail.mailer import describe, hand_over
 from app.mail.message import Message
 from app.mail.smtp import Deadline, InDoubtError, Reply, SmtpSender
 from app.mail.spool import Spool, Stored
+from app.mailbox import address_list
 from app.settings import Settings
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -125,7 +125,7 @@ def _send_test(settings: Settings) -> bool:
 
 
 def _name_recipients(settings: Settings, refused: Mapping[str, Reply]) -> None:
-    for address in settings.sales_email:
+    for address in (mailbox.address for mailbox in settings.sales_email):
         outcome = f"refused: {quote(refused[address])}" if address in refused else "accepted"
         click.echo(f"{address}: {outcome}")
 
@@ -157,13 +157,17 @@ def _age(seconds: float) -> str:
 
 
 def _test_message(settings: Settings) -> Message:
-    message = EmailMessage()
-    message["From"] = settings.mail_from
-    message["To"] = ", ".join(settings.sales_email)
-    message["Subject"] = "Mensaje de prueba del formulario de contacto"
-    message["Date"] = format_datetime(datetime.now(UTC))
-    message["Message-ID"] = make_msgid(domain=settings.mail_from.rpartition("@")[2])
-    message.set_content(
-        "Este mensaje comprueba la entrega de los formularios de contacto.\nNo es necesario que responda.\n"
-    )
-    return Message(message["Message-ID"], message.as_bytes().replace(b"\n", b"\r\n"))
+    message_id = make_msgid(domain=settings.mail_from.domain)
+    # By hand: the email package would fold and quote the names anew.
+    lines = [
+        f"From: {settings.mail_from.header}",
+        f"To: {address_list(settings.sales_email)}",
+        "Subject: Mensaje de prueba del formulario de contacto",
+        f"Date: {format_datetime(datetime.now(UTC))}",
+        f"Message-ID: {message_id}",
+        "",
+        "Este mensaje comprueba la entrega de los formularios de contacto.",
+        "No es necesario que responda.",
+        "",
+    ]
+    return Message(message_id, "\r\n".join(lines).encode("ascii"))

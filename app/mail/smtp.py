@@ -173,7 +173,8 @@ class SmtpSender:
 
         Raises SMTPException when it is not.
         """
-        sender, recipients = self._settings.mail_from, self._settings.sales_email
+        sender = self._settings.mail_from.address
+        recipients = [mailbox.address for mailbox in self._settings.sales_email]
         commands = [f"MAIL FROM:<{sender}>", *(f"RCPT TO:<{recipient}>" for recipient in recipients)]
         replies = connection.dialogue([*commands, "DATA"])
         code, text = next(replies)

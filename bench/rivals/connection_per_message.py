@@ -29,7 +29,8 @@ class ConnectionPerMessage(SmtpSender):
             if wanted.smtp_username and wanted.smtp_password:
                 server.login(wanted.smtp_username, wanted.smtp_password)
             before_data_ends()
-            refused = server.sendmail(wanted.mail_from, wanted.sales_email, message.content)
+            recipients = [mailbox.address for mailbox in wanted.sales_email]
+            refused = server.sendmail(wanted.mail_from.address, recipients, message.content)
         return Receipt("250", refused)
 
 

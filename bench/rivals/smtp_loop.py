@@ -18,6 +18,7 @@ def main() -> None:
     """Send for a while; print the number of messages, the seconds and the processor time."""
     settings = Settings.from_env(os.environ)
     values, _ = examine({"form_type": "ventas", "email": "maria@example.com", "mensaje": "¿Es posible?\n" * 10})
+    sender, recipients = settings.mail_from.address, [mailbox.address for mailbox in settings.sales_email]
     content = Composer(settings.mail_from, settings.sales_email).compose(values, "0" * 32).content
     with smtplib.SMTP(settings.smtp_host or "", settings.smtp_port) as server:
         if settings.smtp_security == "starttls":
@@ -26,7 +27,7 @@ def main() -> None:
             server.login(settings.smtp_username, settings.smtp_password)
         begun, cpu, messages = time.perf_counter(), time.process_time(), 0
         while (seconds := time.perf_counter() - begun) < SECONDS:
-            server.sendmail(settings.mail_from, settings.sales_email, content)
+            server.sendmail(sender, recipients, content)
             messages += 1
         print(json.dumps({"messages": messages, "seconds": seconds, "cpu": time.process_time() - cpu}))
 

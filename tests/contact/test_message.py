@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from app.contact.message import HIDDEN, LABELS, Composer
 from app.contact.schema import ContactSchema, examine
 from app.mail import message as mail
+from app.mailbox import Mailbox
 from tests.factories import REFERENCE, REQUEST_ID, contact_body
 from tests.messages import POLICIES, READER
 
@@ -88,7 +89,8 @@ MARKUP = {
 
 
 END_OF_HEADERS = b"\r\n\r\n"
-COMPOSER = Composer("web@example.com", ["ventas@example.com"])
+SENDER = Mailbox("web@example.com", "Formulario de España")
+COMPOSER = Composer(SENDER, [Mailbox("ventas@example.com", "Ventas, Uruguay")])
 
 
 def compose(composer: Composer = COMPOSER, /, **changes: Any) -> mail.Message:
@@ -181,17 +183,20 @@ class Page(HTMLParser):
 
 class TestHeaders:
     def test_the_message_goes_from_the_service_to_the_sales_team(self) -> None:
-        composer = Composer("web@example.com", ["a@example.com", "b@example.com"])
+        recipients = [Mailbox("a@example.com", "Ventas, Uruguay"), Mailbox("b@example.com")]
 
-        parsed = parse(compose(composer).content)
+        parsed = parse(compose(Composer(SENDER, recipients)).content)
 
-        assert parsed["From"].addresses[0].addr_spec == "web@example.com"
-        assert [address.addr_spec for address in parsed["To"].addresses] == ["a@example.com", "b@example.com"]
+        assert [str(address) for address in parsed["From"].addresses] == ["Formulario de España <web@example.com>"]
+        assert [str(address) for address in parsed["To"].addresses] == [
+            '"Ventas, Uruguay" <a@example.com>',
+            "b@example.com",
+        ]
 
     def test_many_recipients_stay_within_the_line_length(self) -> None:
         recipients = [f"{'x' * 60}{n}@example.com" for n in range(100)]
 
-        content = compose(Composer("web@example.com", recipients)).content
+        content = compose(Composer(SENDER, [Mailbox(address, "Ventas ñ") for address in recipients])).content
 
         assert_travels_safely(content)
         assert [address.addr_spec for address in parse(content)["To"].addresses] == recipients

@@ -10,6 +10,7 @@ import pytest
 from app.contact.message import Composer
 from app.contact.service import ContactService
 from app.errors import ApiError, ErrorCode
+from app.mailbox import Mailbox
 from tests.factories import REQUEST_ID, WRONG_BODY, contact_body
 from tests.fakes import RecordingMailer
 
@@ -35,7 +36,7 @@ LEFT_TO_THE_REMAINING_FIELDS: dict[str, Any] = {
 
 @pytest.fixture
 def service(mailer: RecordingMailer) -> ContactService:
-    return ContactService(Composer("web@example.com", ["ventas@example.com"]), mailer.deliver)
+    return ContactService(Composer(Mailbox("web@example.com"), [Mailbox("ventas@example.com")]), mailer.deliver)
 
 
 def outcome(service: ContactService, mailer: RecordingMailer, body: dict[str, Any]) -> str:

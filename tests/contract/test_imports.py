@@ -15,19 +15,28 @@ MAY_IMPORT = {
         *("app.api", "app.contact", "app.mail", "app.ratelimit", "app.envelope", "app.background", "app.logs"),
         *COMMON,
     },
-    "app.contact": {"app.contact", "app.mail", "app.errors"},
-    "app.mail": {"app.mail", "app.settings"},
+    "app.contact": {"app.contact", "app.mail", "app.errors", "app.mailbox"},
+    "app.mail": {"app.mail", "app.mailbox", "app.settings"},
     "app.ratelimit": {"app.ratelimit", "app.settings"},
     "app.background": {"app.mail", "app.ratelimit"},
     "app.envelope": {"app.errors"},
     "app.errors": set(),
-    "app.settings": set(),
+    "app.mailbox": set(),
+    "app.settings": {"app.mailbox"},
     "app.versions": {"app.settings"},
     "app.logs": {"app.settings", "app.stderr"},
     "app.stderr": set(),
     "app.worker": {"app.api", "app.errors", "app.logs", "app.settings"},
 }
-FREE_OF_FLASK = ("app.contact", "app.mail", "app.ratelimit", "app.errors", "app.settings", "app.versions")
+FREE_OF_FLASK = (
+    "app.contact",
+    "app.mail",
+    "app.ratelimit",
+    "app.errors",
+    "app.mailbox",
+    "app.settings",
+    "app.versions",
+)
 MODULES = {
     ".".join(path.relative_to(APP.parent).with_suffix("").parts): path
     for path in APP.rglob("*.py")

@@ -17,7 +17,7 @@ from app.mail.spool import Spool
 from tests.mail import disks
 from tests.mail.conftest import MailCommand, MakeMailer, arrived, letter
 from tests.mail.scripted import ScriptedServer
-from tests.mail.server import DROP, HANG, HOST, SmtpServer, authority
+from tests.mail.server import DROP, HANG, HOST, SmtpServer, authority, parse
 from tests.server.gunicorn import ROOT
 
 FAILURES: dict[str, tuple[SmtpServer, dict[str, str], str]] = {
@@ -323,6 +323,24 @@ class TestTest:
         )
         (arrival,) = server.arrivals
         assert arrival.recipients == ["ventas@example.com"]
+
+    def test_the_message_shows_the_names_and_the_envelope_has_the_addresses_alone(self, mail: MailCommand) -> None:
+        names = {
+            "MAIL_FROM": "Formulario de España <web@example.com>",
+            "SALES_EMAIL": '"Ventas, Uruguay" <a@example.com>,b@example.com',
+        }
+        with SmtpServer() as server:
+            result = mail("test", server=server, **names)
+
+        (arrival,) = server.arrivals
+        message = parse(arrival)
+        assert (arrival.sender, arrival.recipients) == ("web@example.com", ["a@example.com", "b@example.com"])
+        assert [str(each) for each in message["From"].addresses] == ["Formulario de España <web@example.com>"]
+        assert [str(each) for each in message["To"].addresses] == ['"Ventas, Uruguay" <a@example.com>', "b@example.com"]
+        assert message["Message-ID"].endswith("@example.com>")
+        assert message.get_content().startswith("Este mensaje comprueba la entrega")
+        assert message.defects == []
+        assert result.stdout.splitlines()[:2] == ["a@example.com: accepted", "b@example.com: accepted"]
 
     def test_each_recipient_that_was_refused_is_named_with_the_reply(self, mail: MailCommand) -> None:
         replies = {"b@example.com": "550 5.1.1 unknown", "c@example.com": "450 4.2.1 busy"}

@@ -1,0 +1,142 @@
+"""A name and an address in a header field: whatever an operator sets, every reader finds exactly these two."""
+
+from __future__ import annotations
+
+import email
+import re
+from email.header import decode_header, make_header
+from email.message import EmailMessage
+from email.policy import compat32
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from app.mailbox import Mailbox, address_list, parse_mailbox, parse_mailboxes
+from tests.messages import POLICIES, READER
+
+ADDRESS = "web@example.com"
+LONG_ADDRESS = "w" * 64 + "@" + "example." * 20 + "com"
+
+NAMES = {
+    "atoms": "Formulario web",
+    "all characters of atoms": "aZ09!?#$%&'*+-/=^_`{|}~",
+    "a comma": "Ventas, Uruguay",
+    "dots": "Comercio S.L.",
+    "quotes": 'La "web"',
+    "backslashes": "a\\b\\\\",
+    "a comment": "Web (demo",
+    "an address": "otra@example.org <x>",
+    "a route": "a;b:c[d]",
+    "the end of an encoded word": "a?=",
+    "Spanish": "Formulario de España",
+    "Spanish with specials": 'Pagos "Ñandú", S.L. <x>',
+    "another script": "支付服务",
+    "emoji": "😀",
+    "a combining mark": "n\N{COMBINING TILDE}",
+}
+LONG_NAMES = {
+    "ASCII": "Equipo comercial " * 10,
+    "ASCII without a space": "x" * 300,
+    "quoted": "Ventas, " * 20,
+    "Spanish": "Equipo comercial de España y Portugal " * 5,
+    "another script": "支付" * 60,
+}
+"""More than a line or an encoded word takes."""
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def read(value: str) -> EmailMessage:
+    return email.message_from_bytes(f"From: {value}\r\nTo: x@example.com\r\n\r\n".encode("ascii"), policy=READER)
+
+
+def decoded(value: str) -> str:
+    """As a reader that follows RFC 2047 shows it: white space between two encoded words does not count."""
+    return str(make_header(decode_header(re.sub("\r\n(?= )", "", value))))
+
+
+@pytest.mark.parametrize("address", [ADDRESS, LONG_ADDRESS], ids=["short", "long"])
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_header_is_read_as_exactly_this_name_and_address(name: str, address: str) -> None:
+    mailbox = parse_mailbox(f"{quoted(name)} <{address}>")
+
+    field = read(mailbox.header)["From"]
+
+    assert mailbox == Mailbox(address, name)
+    assert [(each.display_name, each.addr_spec) for each in field.addresses] == [(name, address)]
+    assert field.defects == ()
+
+
+@pytest.mark.parametrize("name", LONG_NAMES.values(), ids=LONG_NAMES)
+def test_a_long_name_stays_within_the_lines(name: str) -> None:
+    header = parse_mailbox(f"{quoted(name)} <{ADDRESS}>").header
+
+    assert max(map(len, f"From: {header}".split("\r\n"))) <= 78
+    assert decoded(header) == f"{name.strip()} <{ADDRESS}>"
+    assert [address.addr_spec for address in read(header)["From"].addresses] == [ADDRESS]
+
+
+@pytest.mark.parametrize("name", [*NAMES.values(), *LONG_NAMES.values()])
+def test_encoded_words_are_short_enough(name: str) -> None:
+    header = Mailbox(LONG_ADDRESS, name).header
+
+    lines = [line for line in f"From: {header}".split("\r\n") if "=?" in line]
+    assert bool(lines) == (not name.isascii() or name in LONG_NAMES.values())
+    assert [line for line in lines if not re.fullmatch(r"(From:)? =\?utf-8\?b\?[A-Za-z0-9+/=]+\?=", line)] == []
+    assert [line for line in lines if len(line) > 76 or len(line.split()[-1]) > 75] == []
+
+
+def test_an_address_alone_stays_as_it_is() -> None:
+    assert parse_mailbox(LONG_ADDRESS).header == LONG_ADDRESS
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("Formulario web", "Formulario web <web@example.com>"),
+        ("Ventas, Uruguay", '"Ventas, Uruguay" <web@example.com>'),
+        ('La "web" \\', '"La \\"web\\" \\\\" <web@example.com>'),
+        ("España", "=?utf-8?b?RXNwYcOxYQ==?= <web@example.com>"),
+    ],
+)
+def test_a_name_is_quoted_or_encoded_only_where_it_must(name: str, header: str) -> None:
+    assert Mailbox(ADDRESS, name).header == header
+
+
+def test_the_domain_is_that_of_the_address() -> None:
+    assert parse_mailbox('"a@b" <web@example.com>').domain == "example.com"
+
+
+def test_a_list_is_read_as_exactly_these() -> None:
+    every = ", ".join(f"{quoted(name)} <{number}@example.com>" for number, name in enumerate(NAMES.values()))
+
+    mailboxes = parse_mailboxes(f"{every},{LONG_ADDRESS}")
+
+    field = read(address_list(mailboxes))["From"]
+    found = [(each.display_name, each.addr_spec) for each in field.addresses]
+    assert found == [(mailbox.name, mailbox.address) for mailbox in mailboxes]
+    assert [mailbox.name for mailbox in mailboxes] == [*NAMES.values(), ""]
+
+
+@given(name=st.text(st.characters(exclude_categories=["Cs"])))
+@example("=?utf-8?q?a=0D=0ABcc=3A_x=40example.com?=")
+@example("a\r\nBcc: x@example.com")
+def test_no_name_gets_out_of_its_place(name: str) -> None:
+    try:
+        mailbox = parse_mailbox(f"{quoted(name)} <{ADDRESS}>")
+    except ValueError:
+        assert not name.strip() or not name.isprintable() or "=?" in name
+        return
+    content = f"From: {mailbox.header}\r\nTo: x@example.com\r\n\r\n".encode("ascii")
+
+    for policy in POLICIES:
+        message = email.message_from_bytes(content, policy=policy)
+        assert (message.keys(), message.defects, message.get_payload()) == (["From", "To"], [], "")
+    assert [each.addr_spec for each in read(mailbox.header)["From"].addresses] == [ADDRESS]
+    assert decoded(email.message_from_bytes(content, policy=compat32)["From"]) in {
+        f"{mailbox.name} <{ADDRESS}>",
+        f"{quoted(mailbox.name)} <{ADDRESS}>",
+    }
