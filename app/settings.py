@@ -25,7 +25,7 @@ SmtpSecurity = Literal["starttls", "tls", "none"]
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 
-PRIVATE_DIRECTORY = "a directory that this user can make and write, and has to itself"
+PRIVATE_DIRECTORY = "a directory that this user can make or write and that nobody else can read"
 NAMED = 'alone or after a name, as in Formulario web <web@example.com> or "Ventas, Uruguay" <ventas@example.com>'
 CREDENTIAL = "ASCII text without control characters"
 STORAGE_SCHEMES = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix")
@@ -246,13 +246,20 @@ def _seconds(raw: str) -> float:
 
 
 def _private_directory(raw: str) -> Path:
-    """The path of a directory that this user has to itself or can make. Checked without making or changing anything."""
+    """The path of a directory that is private, or that this user can make. Checked without making or changing anything.
+
+    The group of another user's directory may read it, because only so can this user write it.
+    """
     path = Path(raw).absolute()
     try:
         if path.exists():
             status = path.stat()
-            is_shared = status.st_mode & stat.S_ISVTX  # as /tmp is
-            usable = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not is_shared
+            usable = stat.S_ISDIR(status.st_mode) and (
+                # This user can make it private, unless it is shared as /tmp is. A mounted volume may be another user's.
+                not status.st_mode & stat.S_ISVTX
+                if status.st_uid == os.geteuid()
+                else not status.st_mode & stat.S_IRWXO and os.access(path, os.R_OK | os.W_OK | os.X_OK)
+            )
         else:
             parent = next(parent for parent in path.parents if parent.exists())
             usable = parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)

@@ -549,13 +549,38 @@ class TestMailDir:
 
         assert faults(MAIL_DIR=str(directory)) == [f"MAIL_DIR='{directory}': expected {PRIVATE_DIRECTORY}"]
 
-    def test_one_of_another_user_is_a_fault(
-        self, faults: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    @pytest.fixture
+    def volume(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """A directory of another user, as a mounted volume often is."""
+        directory = tmp_path / "volume"
+        directory.mkdir()
         another = os.geteuid() + 1
         monkeypatch.setattr(os, "geteuid", lambda: another)
+        return directory
 
-        assert faults(MAIL_DIR=str(tmp_path)) == [f"MAIL_DIR='{tmp_path}': expected {PRIVATE_DIRECTORY}"]
+    @pytest.mark.parametrize("mode", [0o770, 0o2770, 0o700])
+    def test_one_of_another_user_that_this_user_can_write_is_taken(
+        self, read: ReadEnv, volume: Path, mode: int
+    ) -> None:
+        volume.chmod(mode)
+
+        assert read(MAIL_DIR=str(volume)).mail_dir == volume
+
+    @pytest.mark.parametrize("mode", [0o777, 0o774, 0o771, 0o1777, 0o755], ids=oct)
+    def test_one_of_another_user_that_others_can_reach_is_a_fault(
+        self, faults: Faults, volume: Path, mode: int
+    ) -> None:
+        volume.chmod(mode)
+
+        assert faults(MAIL_DIR=str(volume)) == [f"MAIL_DIR='{volume}': expected {PRIVATE_DIRECTORY}"]
+
+    def test_one_of_another_user_that_this_user_cannot_write_is_a_fault(
+        self, faults: Faults, volume: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        volume.chmod(0o770)
+        monkeypatch.setattr(os, "access", lambda _path, mode: not mode & os.W_OK)  # root may write everywhere
+
+        assert faults(MAIL_DIR=str(volume)) == [f"MAIL_DIR='{volume}': expected {PRIVATE_DIRECTORY}"]
 
     @pytest.mark.parametrize("below", ["", "/mail"], ids=["a file in its place", "a file in the place of its parent"])
     def test_one_that_cannot_be_made_is_a_fault(self, below: str, faults: Faults, tmp_path: Path) -> None:

@@ -133,8 +133,10 @@ class Spool:
         """Make the Maildir, and make it private to this user; raises OSError."""
         directory = Path(self._maildir)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A read-only disk refuses every change of the mode, even to the one that is set.
-        if stat.S_IMODE(directory.stat().st_mode) != stat.S_IRWXU:
+        status = directory.stat()
+        # A read-only disk refuses every change of the mode, even to the one that is set. A mounted volume may belong to
+        # another user: its mode was checked with the settings.
+        if stat.S_IMODE(status.st_mode) != stat.S_IRWXU and status.st_uid == os.geteuid():
             directory.chmod(stat.S_IRWXU)
         for folder in FOLDERS:
             (directory / folder).mkdir(mode=0o700, exist_ok=True)
