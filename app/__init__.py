@@ -24,6 +24,7 @@ from app.logs import ensure_logging, log_transport
 from app.mail.cli import create_mail_commands
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer, create_mailer
+from app.mail.redelivery import Redelivery
 from app.mail.spool import Spool
 from app.ratelimit.storage import create_storage
 from app.ratelimit.window import Policy
@@ -52,7 +53,8 @@ def create_app(
     if mailer is None:
         log_transport(settings)
         mailer = create_mailer(settings, spool)
-    health = MailHealth(mailer, spool, on_recovery=lambda: None)
+    redelivery = Redelivery(mailer, spool, sending_seconds=settings.smtp_timeout)
+    health = MailHealth(mailer, spool, redelivery)
     addresses = Addresses(settings)
     versions = versions or Versions.from_settings(settings)
     limits = limits or Limits(storage.limiter(API_POLICY), storage.limiter(CONTACT_POLICY))
@@ -67,7 +69,7 @@ def create_app(
         admit=Admission(addresses=addresses, quotas=quotas, versions=versions).admit,
         fields=ResponseFields(quotas=quotas, versions=versions, cors=CorsPolicy(settings)).of,
         log=RequestLog(settings).write,
-        background=Background(storage, health, mailer),
+        background=Background(storage, health, mailer, redelivery),
     )
     register_error_handlers(app, addresses=addresses, quotas=quotas, versions=versions)
     app.register_blueprint(create_v1_blueprint(versions[V1], contact=contact, health=health, storage=storage))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer
+from app.mail.redelivery import Redelivery
 from app.ratelimit.storage import Storage
 
 
@@ -16,14 +17,20 @@ class Background:
     storage: Storage
     mail_health: MailHealth
     mailer: Mailer
+    redelivery: Redelivery
 
     def start(self, *, wait: float) -> None:
-        """Start the storage of the limits and the mail checks; wait at most ``wait`` seconds for each."""
+        """Start the storage of the limits, the mail checks and the redelivery; wait at most ``wait`` s for each."""
         self.storage.start(wait=wait)
         self.mail_health.start(wait=wait)
 
+    def wind_down(self) -> None:
+        """Begin nothing that would delay the stop."""
+        self.redelivery.wind_down()
+
     def stop(self) -> None:
         """End the threads and close the connections."""
+        self.redelivery.stop()
         self.mail_health.stop()
         self.mailer.close()
         self.storage.stop()

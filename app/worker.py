@@ -150,6 +150,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
     def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's signature
         """Accept connections or not. A stopping worker first accepts those that wait: nobody else answers them."""
         if not (enabled or self.alive):
+            self.wsgi.background.wind_down()
             for listener in self.sockets:
                 taken = -1
                 while taken < self.nr_conns:

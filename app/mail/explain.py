@@ -30,7 +30,7 @@ def explain(error: OSError) -> str:
             text = f"the mail server refused every recipient: {'; '.join(replies)}"
         case InDoubtError():
             text = str(error)
-        case _ if _timed_out(error):
+        case _ if timed_out(error):
             text = "the mail server did not answer within SMTP_TIMEOUT"
         case smtplib.SMTPServerDisconnected():
             text = f"the connection to the mail server broke off: {error}"
@@ -62,7 +62,8 @@ def _octets(text: bytes | str) -> bytes:
     return text if isinstance(text, bytes) else text.encode()
 
 
-def _timed_out(error: BaseException | None) -> bool:
+def timed_out(error: BaseException | None) -> bool:
+    """True when the time was up, whatever the exception is that this led to."""
     while error is not None and not isinstance(error, TimeoutError):
         error = error.__cause__ or error.__context__
     return error is not None

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from app.mail.mailer import Mailer
+from app.mail.redelivery import Redelivery
 from app.mail.smtp import CHECK_SECONDS
 from app.mail.spool import Spool
 
@@ -56,18 +57,19 @@ class MailHealth:
     """Checks the mail server and the storage every CHECK_INTERVAL seconds, each in a thread of its own.
 
     So a check that hangs delays neither the other nor, once the service has started, a request. The pauses before the
-    checks of a mail server that fails grow to LONGEST_PAUSE. When it passes again, the thread of the check calls
-    ``on_recovery``, which must return soon.
+    checks of a mail server that fails grow to LONGEST_PAUSE. When it passes for the first time, or again, the
+    redelivery is told so.
     """
 
-    def __init__(self, mailer: Mailer, spool: Spool, *, on_recovery: Callable[[], None]) -> None:
+    def __init__(self, mailer: Mailer, spool: Spool, redelivery: Redelivery) -> None:
         self._mailer = mailer
-        self._spool = spool
-        self._undelivered = 0
-        self._storage = _Check("storage", self._check_storage, STORAGE_STATES, longest_pause=CHECK_INTERVAL)
+        self._redelivery = redelivery
+        self._storage = _Check("storage", spool.check, STORAGE_STATES, longest_pause=CHECK_INTERVAL)
         self._server = None
         if mailer.check:
-            self._server = _Check("server", mailer.check, {}, longest_pause=LONGEST_PAUSE, on_recovery=on_recovery)
+            self._server = _Check(
+                "server", mailer.check, {}, longest_pause=LONGEST_PAUSE, on_return=redelivery.server_is_there
+            )
         self._checks = [check for check in (self._server, self._storage) if check]
         self._started = False
         self._patience_ends = 0.0
@@ -79,12 +81,13 @@ class MailHealth:
         return self._mailer.transport
 
     def start(self, *, wait: float = 0) -> None:
-        """Start the checks, once per process; wait for the first results for ``wait`` seconds at most."""
+        """Start the checks and the redelivery, once per process; wait at most ``wait`` seconds for the checks."""
         with self._lock:
             if self._started:
                 return
             self._patience_ends = time.monotonic() + PATIENCE
             self._started = True
+            self._redelivery.start()
             for check in self._checks:
                 check.start()
         end = time.monotonic() + wait
@@ -102,7 +105,7 @@ class MailHealth:
         ok = storage == OK and (self._server is None or server == OK)
         shown = (self._server or self._storage).result
         checked_at, latency_ms = (shown.checked_at, shown.latency_ms) if shown else (None, None)
-        return MailCheck(ok, server, storage, checked_at, latency_ms, self._undelivered)
+        return MailCheck(ok, server, storage, checked_at, latency_ms, self._redelivery.total())
 
     def stop(self) -> None:
         """End the threads. Waits at most one second for each thread, because a check may hang."""
@@ -111,10 +114,6 @@ class MailHealth:
         for check in self._checks:
             if check.is_alive():
                 check.join(1)
-
-    def _check_storage(self) -> None:
-        self._undelivered = self._spool.count()
-        self._spool.check()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,11 @@ class _Result:
 
 
 class _Check(threading.Thread):
-    """Repeats one check and keeps its newest result; ``states`` maps error numbers to the names of states."""
+    """Repeats one check and keeps its newest result; ``states`` maps error numbers to the names of states.
+
+    ``on_return`` is called at the first check that passes and at each that passes after one that has failed; it is told
+    whether one has failed before.
+    """
 
     def __init__(
         self,
@@ -137,14 +140,14 @@ class _Check(threading.Thread):
         states: Mapping[int, str],
         *,
         longest_pause: float,
-        on_recovery: Callable[[], None] = lambda: None,
+        on_return: Callable[[bool], None] = lambda _: None,
     ) -> None:
         super().__init__(name=f"mail-{subject}-health", daemon=True)
         self._subject = subject
         self._check = check
         self._states = states
         self._longest_pause = longest_pause
-        self._on_recovery = on_recovery
+        self._on_return = on_return
         self.result: _Result | None = None
         self.first_result = threading.Event()
         self.stopped = threading.Event()
@@ -160,25 +163,19 @@ class _Check(threading.Thread):
         """Check until ``stopped`` is set."""
         pause = CHECK_INTERVAL
         while not self.stopped.is_set():
-            before = self.result.state if self.result else OK
+            before = self.result.state if self.result else None
             begun = time.perf_counter()
-            state = self._try(before)
+            state = self._try(before or OK)
             latency_ms = round((time.perf_counter() - begun) * 1000, 1)
             self.result = _Result(state, time.monotonic(), datetime.now(UTC), latency_ms)
             self.first_result.set()
             if state == OK:
                 pause = CHECK_INTERVAL
-            elif before != OK:
+                if before != OK:
+                    self._on_return(before is not None)
+            elif before not in (OK, None):
                 pause = min(pause * GROWTH, self._longest_pause)
-            if state == OK != before:
-                self._recover()
             self.stopped.wait(pause)
-
-    def _recover(self) -> None:
-        try:
-            self._on_recovery()
-        except Exception as error:  # noqa: BLE001 - the checks must go on
-            logger.error("the work after the recovery of the %s failed: %s", self._subject, type(error).__name__)
 
     def _try(self, before: str) -> str:
         try:

@@ -9,10 +9,14 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from app.mail.bulkhead import Bulkhead, FullError
+from app.mail.explain import timed_out
 from app.mail.message import Message
-from app.mail.smtp import Deadline, InDoubtError, Receipt, SmtpSender
+from app.mail.smtp import ClosingError, Deadline, InDoubtError, Receipt, SmtpSender
 from app.mail.spool import Entry, Spool
 from app.settings import Settings
+
+_PERMANENT = range(500, 600)
+"""The reply codes after which no repetition helps."""
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +41,13 @@ class Mailer(Protocol):
 
     def deliver(self, message: Message) -> None:
         """Return once the mail server or, without one, the disk has taken the message; raises DeliveryError."""
+
+    @property
+    def redeliver(self) -> Callable[[Message, Entry], object] | None:
+        """Hand over a kept message again, and delete it once the server has taken it. None without a mail server.
+
+        Raises OSError when the server has not taken the message.
+        """
 
     @property
     def check(self) -> Callable[[], None] | None:
@@ -72,6 +83,8 @@ class SmtpMailer:
         except (OSError, FullError) as error:
             logger.error("message %s was not delivered: %s", message.message_id, describe(error))
             if entry is not None:
+                if isinstance(error, FullError):
+                    entry.note(answer_of(error), refused=False)
                 with _tolerating_the_disk(message):
                     entry.secure()
             raise DeliveryError(kept=entry is not None) from error
@@ -79,6 +92,10 @@ class SmtpMailer:
             if entry is not None:
                 entry.release()
         logger.info("message %s delivered", message.message_id)
+
+    def redeliver(self, message: Message, entry: Entry) -> object:
+        """Hand over a kept message again. The places in the bulkhead are left to the visitors, who wait."""
+        return hand_over(self._sender, message, Deadline(self._timeout), entry)
 
     def check(self) -> None:
         """Raise OSError when the mail server would not take a message now."""
@@ -101,7 +118,7 @@ class MaildirMailer:
     """Stores every message and sends none: for development."""
 
     transport = "maildir"
-    check = None
+    redeliver = check = None
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
@@ -124,33 +141,52 @@ class MaildirMailer:
 
 
 def hand_over(sender: SmtpSender, message: Message, deadline: Deadline, entry: Entry | None) -> Receipt:
-    """Send a message and note in its entry on disk what is known of it.
+    """Send a message and note in its entry on disk what has become of it.
 
     Raises InDoubtError or another OSError, as SmtpSender.send does.
     """
     if entry is None:
         return sender.send(message, deadline, before_data_ends=lambda: None)
-    was_in_doubt = entry.in_doubt
     try:
         receipt = sender.send(message, deadline, before_data_ends=entry.mark_in_doubt)
     except InDoubtError:
         raise
-    except OSError:
-        if not was_in_doubt:
-            entry.clear_doubt()
+    except OSError as error:
+        entry.note(answer_of(error), refused=_is_refusal(error))
         raise
     entry.remove()
     return receipt
 
 
+def is_about_message(error: OSError) -> bool:
+    """True when the mail server answered to this message; any other failure is one of the server."""
+    return isinstance(error, smtplib.SMTPSenderRefused | smtplib.SMTPRecipientsRefused | smtplib.SMTPDataError)
+
+
+def answer_of(error: Exception) -> str:
+    """The failure in one word: the server's reply code if there is one, else the class."""
+    code = min(_codes(error), default=-1)
+    if code >= 0:  # it is -1 when a reply has none
+        return str(code)
+    return TimeoutError.__name__ if timed_out(error) else type(error).__name__
+
+
+def _is_refusal(error: OSError) -> bool:
+    """True for a 5xx to the sender, to all recipients or to the content (RFC 5321, section 4.2.1)."""
+    return is_about_message(error) and min(_codes(error), default=0) in _PERMANENT
+
+
+def _codes(error: Exception) -> set[int]:
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return {code for code, _ in error.recipients.values()}
+    if isinstance(error, smtplib.SMTPResponseException | ClosingError) and error.smtp_code > 0:
+        return {error.smtp_code}
+    return set()
+
+
 def describe(error: Exception) -> str:
     """The failure for the log: its class and the server's code. Its text can quote an address."""
-    if isinstance(error, smtplib.SMTPResponseException):
-        return f"{type(error).__name__} {error.smtp_code}"
-    if isinstance(error, smtplib.SMTPRecipientsRefused):
-        codes = sorted({str(code) for code, _ in error.recipients.values()})
-        return f"{type(error).__name__} {', '.join(codes)}"
-    return type(error).__name__
+    return " ".join([type(error).__name__, ", ".join(map(str, sorted(_codes(error))))]).rstrip()
 
 
 def create_mailer(settings: Settings, spool: Spool) -> Mailer:

@@ -32,6 +32,7 @@ With a check every 15 seconds, an idle process logs in every 21 checks: at most 
 
 _READY, _OK, _WILL_FORWARD, _GO_AHEAD, _CLOSING = 220, 250, 251, 354, 421
 _REFUSALS = range(400, 600)
+_PERMANENT = 500
 _CHUNK = 16_384
 _REPLY_OCTETS = 65_536
 """The longest reply. RFC 5321 allows 512 octets in a line (section 4.5.3.1.5) and any number of lines."""
@@ -61,6 +62,14 @@ class InDoubtError(OSError):
         super().__init__("no answer came, and the mail server may have taken the message")
 
 
+class ClosingError(smtplib.SMTPServerDisconnected):
+    """The server announces with a reply that it closes the connection."""
+
+    def __init__(self, code: int, text: bytes) -> None:
+        super().__init__(f"the server closes it: {code} {text.decode(errors='replace')}")
+        self.smtp_code = code
+
+
 class Deadline:
     """The moment at which all work for one message ends."""
 
@@ -88,6 +97,9 @@ class SmtpSender:
         self._host = settings.smtp_host
         self._resolver = Resolver(settings.smtp_host, settings.smtp_port)
         self._settings = settings
+        self._sender = settings.mail_from.address
+        # An address that is given twice must count once, or nobody would notice that all recipients were refused.
+        self._recipients = list(dict.fromkeys(mailbox.address for mailbox in settings.sales_email))
         self._tls = ssl.create_default_context()
         self._idle: deque[tuple[float, _Connection]] = deque()
         self._lock = threading.Lock()
@@ -106,6 +118,13 @@ class SmtpSender:
             except smtplib.SMTPServerDisconnected:
                 deadline.remaining()
                 logger.debug("the mail server closed a kept connection before it took a message")
+            except smtplib.SMTPSenderRefused as error:
+                # This sender was good enough before. The server takes no further message in the connection, or has
+                # forgotten the login.
+                if error.smtp_code < _PERMANENT:
+                    raise
+                deadline.remaining()
+                logger.debug("the mail server takes no further message in a kept connection")
         return self._transact(self._connect(deadline), message, before_data_ends)
 
     def check(self) -> None:
@@ -161,6 +180,9 @@ class SmtpSender:
                 raise smtplib.SMTPDataError(code, text)
             if code != _OK:
                 raise InDoubtError
+        except (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused):
+            connection.leave()
+            raise
         except BaseException:
             connection.close()
             raise
@@ -173,8 +195,7 @@ class SmtpSender:
 
         Raises SMTPException when it is not.
         """
-        sender = self._settings.mail_from.address
-        recipients = [mailbox.address for mailbox in self._settings.sales_email]
+        sender, recipients = self._sender, self._recipients
         commands = [f"MAIL FROM:<{sender}>", *(f"RCPT TO:<{recipient}>" for recipient in recipients)]
         replies = connection.dialogue([*commands, "DATA"])
         code, text = next(replies)
@@ -248,8 +269,7 @@ class _Connection(smtplib.SMTP):
         for command in commands:
             code, text = self.getreply() if pipelining else self.docmd(command)
             if code == _CLOSING:
-                farewell = f"{code} {text.decode(errors='replace')}"
-                raise smtplib.SMTPServerDisconnected(f"the server closes it: {farewell}")
+                raise ClosingError(code, text)
             yield code, text
 
     def expect_silence(self) -> None:

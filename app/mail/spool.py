@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
-import re
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
+from app.mail.kept import Name, parse_name
 from app.mail.message import KIND_HEADER, Message
 from app.settings import PRIVATE_DIRECTORY, SettingsError
 
 FOLDERS = ("tmp", "new", "cur")
 """The folders of a Maildir."""
 
-_FLAGS = ":2,"
-"""Separates the name from the flags in a Maildir; a mail reader may add flags."""
-_IN_DOUBT = "F"
-"""Maildir's flag for attention. Here: the server may have taken this message."""
-_NAME = re.compile(r"[0-9]+\.[0-9]+\.([^:]+)(?::2,[A-Za-z]*)?")
-"""The name of a message: time, process, local part of the Message-ID, and perhaps flags."""
-_FIELD = re.compile(r"^([A-Za-z-]+): ([ -~]*)$", re.MULTILINE)
-_BOUNDARY = re.compile(r'boundary="(.+)"')
+_KIND = f"\n{KIND_HEADER}: "
+_PREFIX = len("new/")
+"""The length of a folder's name, which is the same for new and cur."""
 
 PROBE = bytes(2**16)
 """Written to test the disk; few messages are larger."""
 
+_USUAL = 2**14
+"""The bytes that are read of a file at first; to ask for its size would take as long."""
 _LARGEST = 2**21
 """The most bytes that are read of a file; the longest form makes a message of less than a megabyte."""
 _WRITING_SECONDS = 3600.0
@@ -40,18 +38,16 @@ _WRITING_SECONDS = 3600.0
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """The facts about a stored message that may be shown: none is personal."""
 
-    path: Path
+    name: Name
+    place: str
+    """The path of the file below the Maildir."""
     message_id: str
     form_type: str
     size: int
     """In bytes."""
-    age: float
-    """In seconds."""
-    in_doubt: bool
 
 
 class NotAMessageError(OSError):
@@ -64,33 +60,49 @@ class NotAMessageError(OSError):
 class Entry:
     """A stored message that this process alone is handing over.
 
-    It holds a lock on the file, which the kernel releases even when the process is killed. ``place`` is the path of the
-    file below the Maildir.
+    It holds a lock on the file, which the kernel releases even when the process is killed. ``name`` and ``place`` are
+    given as they were when the file was locked. The attempt has the time of its beginning, so that one which fails
+    although the server has come back meanwhile counts as one before that.
     """
 
-    def __init__(self, maildir: str, place: str, descriptor: int) -> None:
+    def __init__(self, maildir: str, name: Name, place: str, descriptor: int) -> None:
         self._maildir = maildir
+        self._name = name
         self._place = place
         self._descriptor = descriptor
-
-    def read(self) -> bytes:
-        """The message's content with CRLF line ends; raises NotAMessageError or another OSError."""
-        content = _read(self._descriptor)
-        _check(self._place, content)
-        return content.replace(b"\n", b"\r\n")
-
-    def mark_in_doubt(self) -> None:
-        """Note that the server may have taken the message, in case this process dies before the answer arrives."""
-        self._move(f"cur/{_unique_name(self._place)}{_FLAGS}{_IN_DOUBT}")
+        self._begun = time.time()
 
     @property
-    def in_doubt(self) -> bool:
-        """True when the server may have taken the message in an earlier attempt."""
-        return _is_in_doubt(self._place)
+    def attempts(self) -> int:
+        """The attempts that had ended when the message was locked."""
+        return self._name.attempts
 
-    def clear_doubt(self) -> None:
-        """Note that the server has not taken the message in any attempt."""
-        self._move(f"new/{_unique_name(self._place)}")
+    @property
+    def place(self) -> str:
+        """The path of the file below the Maildir, as it is now."""
+        return self._place
+
+    def message(self) -> Message:
+        """The message, with CRLF line ends; raises NotAMessageError or another OSError."""
+        content = _read(self._descriptor)
+        return Message(_check(self._name, content)[0], content.replace(b"\n", b"\r\n"))
+
+    def mark_in_doubt(self) -> None:
+        """Note that the server may have taken the message, in case this process dies before the answer arrives.
+
+        Raises OSError. Then the content must not be sent, because it could be sent again later.
+        """
+        self._move(self._name.tried(self._begun)._replace(in_doubt=True))
+
+    def note(self, answer: str, *, refused: bool) -> None:
+        """Note an attempt in which the server has not taken the message, with its answer: a code or a word.
+
+        A message that was in doubt before this attempt stays so.
+        """
+        try:
+            self._move(self._name.tried(self._begun, answer=answer, refused=refused))
+        except OSError as error:
+            logger.error("the state of a message cannot be noted in MAIL_DIR: %s", error.strerror)
 
     def secure(self) -> None:
         """Wait until the name of a message that stays would survive a power cut; raises OSError."""
@@ -103,20 +115,21 @@ class Entry:
     def remove(self) -> None:
         """Delete the message: it has been delivered."""
         try:
-            os.unlink(f"{self._maildir}/{self._place}")
+            self.discard()
         except OSError as error:
             logger.error("a delivered message cannot be removed from MAIL_DIR: %s", error.strerror)
+
+    def discard(self) -> None:
+        """Delete the message, delivered or not; raises OSError."""
+        os.unlink(f"{self._maildir}/{self._place}")
 
     def release(self) -> None:
         """Unlock the message, so that others can hand it over if it is still there."""
         os.close(self._descriptor)
 
-    def _move(self, place: str) -> None:
-        try:
-            os.rename(f"{self._maildir}/{self._place}", f"{self._maildir}/{place}")
-            self._place = place
-        except OSError as error:
-            logger.error("the state of a message cannot be noted in MAIL_DIR: %s", error.strerror)
+    def _move(self, name: Name) -> None:
+        os.rename(f"{self._maildir}/{self._place}", f"{self._maildir}/{name.place}")
+        self._place = name.place
 
 
 class Spool:
@@ -127,7 +140,6 @@ class Spool:
 
     def __init__(self, directory: Path) -> None:
         self._maildir = str(directory)  # a Path for each message would take longer than the disk
-        self._counted: set[str] = set()
 
     def prepare(self) -> None:
         """Make the Maildir, and make it private to this user; raises OSError."""
@@ -153,43 +165,84 @@ class Spool:
             return self._store(message)
 
     def _store(self, message: Message) -> Entry:
-        name = f"{time.time_ns()}.{os.getpid()}.{message.message_id.strip('<>').partition('@')[0]}"
-        written = f"{self._maildir}/tmp/{name}"  # noqa: S108 - the tmp of the Maildir
-        stored = f"new/{name}"
+        local_part = message.message_id.strip("<>").partition("@")[0]
+        now = time.time_ns()
+        name = Name(f"{now}.{os.getpid()}.{local_part}", local_part, now / 1e9)
+        written = f"{self._maildir}/tmp/{name.unique}"  # noqa: S108 - the tmp of the Maildir
         descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             _lock(descriptor)
             _write(descriptor, message.content.replace(b"\r\n", b"\n"))  # a Maildir uses the line ends of its system
             os.fsync(descriptor)  # a power cut must not leave a name without its message
-            os.rename(written, f"{self._maildir}/{stored}")
+            os.rename(written, f"{self._maildir}/{name.place}")
         except BaseException:
             os.close(descriptor)
             with suppress(OSError):
                 os.unlink(written)
             raise
-        return Entry(self._maildir, stored, descriptor)
+        return Entry(self._maildir, name, name.place, descriptor)
 
-    def stored(self) -> list[Stored]:
-        """The complete messages, the oldest first; raises OSError."""
-        found = [stored for place in self._places("new", "cur") if (stored := self._message(place))]
-        return sorted(found, key=lambda stored: stored.path.name)  # a name begins with the time
+    def names(self) -> Iterator[tuple[str, Name | None]]:
+        """The place of each file, and its name if that is one of a message; opens none. Raises OSError.
 
-    def foreign(self) -> list[str]:
-        """The places of all other files, leftovers in tmp/ included; raises OSError."""
-        found = [place for place in self._places("new", "cur") if not self._message(place) and self._exists(place)]
-        return sorted(found + [place for place in self._places("tmp") if self._is_leftover(place)])
+        A file that is renamed meanwhile may be missing or come twice.
+        """
+        for place in self._places():
+            yield place, parse_name(place[_PREFIX:])
 
-    def count(self) -> int:
-        """The number of complete messages; raises OSError."""
-        # A message never changes. So the health check, which counts every few seconds, reads each message once.
-        self._counted = {
-            place for place in self._places("new", "cur") if place in self._counted or self._message(place)
-        }
-        return len(self._counted)
+    def stored(self, wanted: Callable[[Name], bool] | None = None) -> Iterator[tuple[str, Stored | None]]:
+        """The place of each file, the oldest message first; None for a file that is not a complete message.
+
+        ``wanted`` chooses among the messages by their names. Raises OSError.
+        """
+        for place in sorted(self._places(), key=lambda place: place[_PREFIX:]):  # a name begins with the time
+            name = parse_name(place[_PREFIX:]) if wanted else None
+            if wanted and name and not wanted(name):
+                continue
+            message = self.read(place)
+            if message or self._exists(place):
+                yield place, message
+
+    def leftovers(self) -> Iterator[str]:
+        """The places of files that were never finished; raises OSError."""
+        with suppress(FileNotFoundError):  # a folder that was not made yet holds nothing
+            for file in os.listdir(f"{self._maildir}/tmp"):  # noqa: S108 - the tmp of the Maildir
+                if self._is_leftover(file):
+                    yield f"tmp/{file}"
+
+    def read(self, place: str) -> Stored | None:
+        """The message at a place; None when it is not a complete message, or is not there any more."""
+        try:
+            return self.open(place)[0]
+        except OSError:
+            return None
+
+    def open(self, place: str) -> tuple[Stored, bytes]:
+        """The message at a place with its content; raises NotAMessageError or another OSError."""
+        name = parse_name(place[_PREFIX:])
+        if name is None:
+            raise NotAMessageError  # the service gives its messages other names
+        descriptor = _open(f"{self._maildir}/{place}")
+        try:
+            content = _read(descriptor)
+        finally:
+            os.close(descriptor)
+        message_id, form_type = _check(name, content)
+        return Stored(name, place, message_id, form_type, len(content)), content
+
+    def _places(self) -> Iterator[str]:
+        for folder in ("new", "cur"):
+            with suppress(FileNotFoundError), os.scandir(f"{self._maildir}/{folder}") as files:
+                for file in files:
+                    yield f"{folder}/{file.name}"
 
     def check(self) -> None:
         """Prepare the Maildir; raise OSError when no message could be stored or removed now."""
         self.prepare()
+        self.probe()
+
+    def probe(self) -> None:
+        """Raise OSError when no message could be stored or removed now. Nothing that it makes stays."""
         for folder in FOLDERS:
             # A file without a name disappears even when the process is killed.
             with tempfile.TemporaryFile(dir=f"{self._maildir}/{folder}", buffering=0) as probe:
@@ -197,64 +250,45 @@ class Spool:
 
     def is_writable(self) -> bool:
         """True when messages can be moved and removed, even if the disk has no room for another one."""
-        return all(os.access(f"{self._maildir}/{folder}", os.W_OK) for folder in ("new", "cur"))
+        folders = (f"{self._maildir}/{folder}" for folder in ("new", "cur"))
+        # A folder that was not made yet can be made.
+        return all(os.access(folder if os.path.lexists(folder) else self._maildir, os.W_OK) for folder in folders)
 
     @contextmanager
-    def claim(self, stored: Stored) -> Iterator[Entry | None]:
-        """The entry of a stored message; None when somebody else is handing it over or has done so.
+    def claim(self, place: str) -> Iterator[Entry | None]:
+        """The entry of the message at a place; None when somebody else is handing it over or has done so.
 
         Raises OSError when the file cannot be opened.
         """
-        with ExitStack() as stack:
-            try:
-                descriptor = stack.enter_context(_opened(str(stored.path)))
-            except FileNotFoundError:
-                yield None
-                return
+        name = parse_name(place[_PREFIX:])
+        try:
+            descriptor = _open(f"{self._maildir}/{place}")
+        except FileNotFoundError:
+            yield None
+            return
+        try:
             # Somebody else may have delivered or moved it before the lock was taken.
-            free = _lock(descriptor) and stored.path.exists()
-            place = str(stored.path.relative_to(self._maildir))
-            yield Entry(self._maildir, place, descriptor) if free else None
-
-    def _places(self, *folders: str) -> Iterator[str]:
-        for folder in folders:
-            with suppress(FileNotFoundError):  # a folder that was not made yet holds nothing
-                for name in os.listdir(f"{self._maildir}/{folder}"):
-                    yield f"{folder}/{name}"
+            free = name and _lock(descriptor) and self._exists(place)
+            yield Entry(self._maildir, name, place, descriptor) if name and free else None
+        finally:
+            os.close(descriptor)
 
     def _exists(self, place: str) -> bool:
         return os.path.lexists(f"{self._maildir}/{place}")
 
-    def _message(self, place: str) -> Stored | None:
-        """The message at a place; None when it is not a complete message, or is not there any more."""
-        path = f"{self._maildir}/{place}"
-        if not _NAME.fullmatch(place.rpartition("/")[2]):
-            return None  # the service gives its messages other names
-        try:
-            with _opened(path) as descriptor:
-                fields = _check(place, _read(descriptor))
-                status = os.fstat(descriptor)
-        except OSError:
-            return None
-        return Stored(
-            path=Path(path),
-            message_id=fields["Message-ID"],
-            form_type=fields.get(KIND_HEADER, "-"),
-            size=status.st_size,
-            age=max(0.0, time.time() - status.st_mtime),
-            in_doubt=_is_in_doubt(place),
-        )
-
-    def _is_leftover(self, place: str) -> bool:
-        path = f"{self._maildir}/{place}"
+    def _is_leftover(self, file: str) -> bool:
+        path = f"{self._maildir}/tmp/{file}"  # noqa: S108 - the tmp of the Maildir
         try:
             # A young file is not locked here, because its writer may be about to lock it.
             if time.time() - os.lstat(path).st_mtime < _WRITING_SECONDS:
                 return False
-            with _opened(path) as descriptor:
+            descriptor = _open(path)
+            try:
                 return _lock(descriptor)
+            finally:
+                os.close(descriptor)
         except OSError:
-            return self._exists(place)
+            return os.path.lexists(path)
 
 
 def require_mail_dir(mail_dir: Path) -> None:
@@ -263,14 +297,6 @@ def require_mail_dir(mail_dir: Path) -> None:
         Spool(mail_dir).check()
     except OSError as error:
         raise SettingsError([f"MAIL_DIR={str(mail_dir)!r}: expected {PRIVATE_DIRECTORY}: {error.strerror}"]) from error
-
-
-def _unique_name(place: str) -> str:
-    return place.rpartition("/")[2].partition(_FLAGS)[0]
-
-
-def _is_in_doubt(place: str) -> bool:
-    return _IN_DOUBT in place.partition(_FLAGS)[2]
 
 
 def _write(descriptor: int, content: bytes) -> None:
@@ -287,35 +313,45 @@ def _lock(descriptor: int) -> bool:
     return True
 
 
-@contextmanager
-def _opened(path: str) -> Iterator[int]:
-    """A descriptor of a regular file; raises NotAMessageError for anything else, or another OSError."""
+def _open(path: str) -> int:
+    """A descriptor to read a file. What is not a regular file cannot be opened or not be read, and nothing waits."""
     # Without O_NONBLOCK a FIFO would wait for its writer. A link can lead out of MAIL_DIR.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NotAMessageError
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
 def _read(descriptor: int) -> bytes:
-    return os.pread(descriptor, min(os.fstat(descriptor).st_size, _LARGEST), 0)
+    try:
+        content = os.pread(descriptor, _USUAL, 0)
+        return content if len(content) < _USUAL else os.pread(descriptor, _LARGEST, 0)
+    except OSError as error:
+        if error.errno in (errno.EISDIR, errno.ESPIPE):
+            raise NotAMessageError from error
+        raise
 
 
-def _check(place: str, content: bytes) -> dict[str, str]:
-    """The header fields of a message; raises NotAMessageError unless it is a complete message of this service."""
+def _check(name: Name, content: bytes) -> tuple[str, str]:
+    """Message-ID and form kind of a message; raises NotAMessageError unless it is a complete one of this service."""
     if not content.isascii() or b"\0" in content:  # a power cut can leave zeros
         raise NotAMessageError
-    name = _NAME.fullmatch(place.rpartition("/")[2])
-    fields = dict(_FIELD.findall(content.partition(b"\n\n")[0].decode()))
-    boundary = _BOUNDARY.search(fields.get("Content-Type", ""))
+    header = content[: content.find(b"\n\n") + 1].decode()
+    message_id, content_type = _field(header, "\nMessage-ID: "), _field(header, "\nContent-Type: ")
+    boundary = content_type.partition('; boundary="')[2].removesuffix('"')
     if not (
-        name
-        and fields.get("Message-ID", "").startswith(f"<{name[1]}@")
+        message_id.startswith(f"<{name.local_part}@")
+        and message_id.isprintable()
         and boundary
-        and content.endswith(f"\n--{boundary[1]}--\n".encode())
+        and content.endswith(f"\n--{boundary}--\n".encode())
     ):
         raise NotAMessageError
-    return fields
+    form_type = _field(header, _KIND)
+    return message_id, form_type if form_type.isalnum() else "-"
+
+
+def _field(header: str, name: str) -> str:
+    """The value of a header field, which is on one line; empty when there is none.
+
+    ``name`` has the line break before it and the colon and the space behind it. To add them here would take as long as
+    to find them, and a regular expression longer than to read the file.
+    """
+    start = header.find(name) + len(name)
+    return header[start : header.find("\n", start)] if start >= len(name) else ""

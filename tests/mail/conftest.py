@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
 from flask import Flask
 
 from app.mail.cli import create_mail_commands
+from app.mail.kept import Name
 from app.mail.mailer import Mailer, create_mailer
 from app.mail.message import Message
-from app.mail.spool import Spool
+from app.mail.spool import Spool, Stored
 from tests.factories import make_settings
 from tests.mail.scripted import ScriptedServer
 from tests.mail.server import SmtpServer
@@ -22,7 +25,24 @@ MakeMailer = Callable[..., Mailer]
 MailCommand = Callable[..., Result]
 
 
-def letter(number: int, form_type: str = "demo") -> Message:
+DAY = 86_400
+
+REQUEST = "3f0c9a1b5566778899aabbccddeeff00"
+"""The id of a request. The reference of its submission is 3F0C-9A1B."""
+
+
+STATES: dict[str, dict[str, Any]] = {
+    "new": {},
+    "waiting": {"age": 100, "attempts": 1, "tried_at": 1_700_000_000, "answer": "451"},
+    "in doubt": {"attempts": 1, "tried_at": 1_700_000_000, "in_doubt": True},
+    "in doubt, then deferred": {"attempts": 2, "tried_at": 1_700_000_000, "answer": "451", "in_doubt": True},
+    "refused": {"attempts": 1, "tried_at": 1_700_000_000, "answer": "550", "refused": True},
+    "given up": {"age": 6 * DAY, "attempts": 35, "tried_at": 4_000_000_000, "answer": "451"},
+}
+"""The facts of a message in each state."""
+
+
+def letter(number: int | str, form_type: str = "demo") -> Message:
     """A message with all that the forms' messages have, but short."""
     lines = [
         "From: web@example.com",
@@ -92,6 +112,13 @@ def mail(mail_dir: Path) -> MailCommand:
 
 
 @pytest.fixture
+def absent_server() -> SmtpServer:
+    """A mail server that does not listen."""
+    with SmtpServer() as server:
+        return server
+
+
+@pytest.fixture
 def undelivered(mail_dir: Path) -> Callable[..., None]:
     """Puts messages into MAIL_DIR, as a failed hand-over leaves them."""
 
@@ -101,6 +128,21 @@ def undelivered(mail_dir: Path) -> Callable[..., None]:
             spool.store(message).release()
 
     return store
+
+
+def keep(mail_dir: Path, message: Message, *, age: float = 0, **facts: Any) -> Name:
+    """Puts a message into MAIL_DIR as it is so many seconds after it was stored, with more facts in its name."""
+    Spool(mail_dir).prepare()
+    stored_at = int(time.time() - age)
+    local_part = message.message_id.strip("<>").partition("@")[0]
+    name = Name(f"{stored_at}000000000.7.{local_part}", local_part, stored_at, **facts)
+    (mail_dir / name.place).write_bytes(message.content.replace(b"\r\n", b"\n"))
+    return name
+
+
+def kept(mail_dir: Path) -> list[Stored]:
+    """The messages in MAIL_DIR, the oldest first."""
+    return [message for _, message in Spool(mail_dir).stored() if message]
 
 
 def arrived(server: SmtpServer) -> list[str]:

@@ -94,6 +94,8 @@ class SmtpServer:
         self.seconds_per_byte = seconds_per_byte
         self.port = 0
         self.arrivals: list[Arrival] = []
+        self.refused: list[Arrival] = []
+        """Those of the arrivals that were not answered with 250."""
         self.logins: list[bytes] = []
         """The names under which clients tried to log in."""
         self.connected: set[_Protocol] = set()
@@ -287,7 +289,10 @@ class _Handler:
         )
         self._server.arrivals.append(arrival)
         await asyncio.to_thread(self._server.on_message)
-        return await protocol.reply_to("message")
+        reply = await protocol.reply_to("message")
+        if not reply.startswith("250"):
+            self._server.refused.append(arrival)
+        return reply
 
     async def handle_NOOP(  # noqa: N802
         self, protocol: _Protocol, _session: Session, _envelope: Envelope, _argument: str

@@ -14,6 +14,7 @@ from freezegun import freeze_time
 from app.mail import smtp
 from app.mail.health import CHECK_INTERVAL, LONGEST_PAUSE, MailHealth
 from app.mail.message import Message
+from app.mail.redelivery import Redelivery
 from app.mail.smtp import MAX_NOOPS, Deadline, SmtpSender
 from app.mail.spool import Spool
 from tests.factories import make_settings
@@ -179,14 +180,17 @@ HOUR = 3600
 def test_an_idle_process_logs_in_at_most_12_times_an_hour(
     make_mailer: MakeMailer, mail_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recoveries: list[None] = []
     with SmtpServer("starttls", credentials=("web", "correct horse")) as server, monkeypatch.context() as patch:
-        health = MailHealth(make_mailer(server), Spool(mail_dir), on_recovery=lambda: recoveries.append(None))
+        mailer, spool = make_mailer(server), Spool(mail_dir)
+        redelivery = Redelivery(mailer, spool, sending_seconds=10)
+        outages: list[bool] = []
+        patch.setattr(redelivery, "server_is_there", outages.append)
+        health = MailHealth(mailer, spool, redelivery)
         assert health._server is not None
         health._server.stopped = pauses = Pauses(patch, HOUR)
         health._server.run()
 
     assert health._server.state() == "ok"
-    assert recoveries == []  # nor has any check failed
+    assert outages == [False]  # only the first check told anything, so none has failed
     assert pauses.lengths == [CHECK_INTERVAL] * round(HOUR / CHECK_INTERVAL)
     assert 0 < len(server.logins) <= 12

@@ -256,6 +256,17 @@ def test_a_refusal_is_an_answer_and_not_asked_for_twice(
     assert len(server.connections) == 1
 
 
+@pytest.mark.parametrize("reply", ["503 5.5.1 one message in a connection", "530 5.7.0 log in first"])
+def test_a_sender_who_is_refused_only_in_a_kept_connection_gets_a_new_one(make_mailer: MakeMailer, reply: str) -> None:
+    with ScriptedServer() as server:
+        mailer = make_mailer(**server.environ)
+        first = deliver(mailer, 1)
+        server.connections[0].script = {"MAIL": reply}
+        second = deliver(mailer, 2)
+
+    assert server.taken == [first, second]
+
+
 @pytest.mark.parametrize("script", AFTER_THE_DATA_ENDED.values(), ids=AFTER_THE_DATA_ENDED)
 @pytest.mark.parametrize("kept", [False, True], ids=["new connection", "kept connection"])
 def test_a_message_is_never_sent_again_once_the_server_may_have_taken_it(

@@ -20,6 +20,7 @@ from freezegun.api import FrozenDateTimeFactory
 from app.api.application import Application
 from app.mail.health import MailCheck, MailHealth
 from app.mail.mailer import MaildirMailer
+from app.mail.redelivery import Redelivery
 from app.mail.spool import Spool
 from tests.conftest import MakeApp
 from tests.fakes import RecordingMailer
@@ -59,6 +60,7 @@ class Service:
 def make_service(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> MakeService:
     for pause in ("CHECK_INTERVAL", "LONGEST_PAUSE"):
         monkeypatch.setattr(f"app.mail.health.{pause}", 0.01)
+    monkeypatch.setattr("app.mail.redelivery.INTERVAL", 0.01)
     return lambda **environ: Service(make_app(collaborators={"mailer": None}, first_check=0, **environ))
 
 
@@ -228,11 +230,14 @@ def test_the_first_answers_wait_for_the_disk_where_no_server_has_started_the_che
 
     monkeypatch.setattr(Spool, "check", check_slowly)
     spool = Spool(tmp_path / "mail")
-    health = MailHealth(MaildirMailer(spool), spool, on_recovery=lambda: None)
+    mailer = MaildirMailer(spool)
+    redelivery = Redelivery(mailer, spool, sending_seconds=10)
+    health = MailHealth(mailer, spool, redelivery)
 
     with ThreadPoolExecutor(8) as askers:
         first = list(askers.map(lambda _: health.latest().ok, range(8)))
     health.stop()
+    redelivery.stop()
 
     assert first == [True] * 8
 

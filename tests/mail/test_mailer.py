@@ -13,8 +13,7 @@ import pytest
 
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
-from app.mail.spool import Spool
-from tests.mail.conftest import CONTENT, MakeMailer
+from tests.mail.conftest import CONTENT, MakeMailer, kept
 from tests.mail.server import DROP, HANG, SmtpServer
 
 FAILURES = {
@@ -60,7 +59,7 @@ def test_a_delivered_message_is_not_kept(make_mailer: MakeMailer, mail_dir: Path
         make_mailer(server).deliver(message)
 
     assert stored(mail_dir) == []
-    assert Spool(mail_dir).count() == 0
+    assert kept(mail_dir) == []
 
 
 def test_a_message_that_one_recipient_may_not_have_is_delivered_and_not_kept(
@@ -84,7 +83,7 @@ def test_an_undelivered_message_is_kept_once_and_in_private(
     (path,) = stored(mail_dir)
     assert CONTENT.replace(b"\r\n", b"\n") in path.read_bytes().replace(b"\r\n", b"\n")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert Spool(mail_dir).count() == 1
+    assert len(kept(mail_dir)) == 1
 
 
 def test_a_message_is_kept_while_the_server_is_down(make_mailer: MakeMailer, mail_dir: Path, message: Message) -> None:

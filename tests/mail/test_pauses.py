@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.mail.health import CHECK_INTERVAL, GROWTH, MAX_AGE, MailHealth
+from app.mail.redelivery import Redelivery
 from app.mail.smtp import CHECK_SECONDS
 from app.mail.spool import Spool
 from tests.fakes import RecordingMailer
@@ -33,8 +34,12 @@ class Outage(RecordingMailer):
         self.ended.append(0)
 
 
-def run(outage: Outage, mail_dir: Path, patch: pytest.MonkeyPatch, seconds: float, recover: Callable[[], None]) -> None:
-    health = MailHealth(outage, Spool(mail_dir), on_recovery=recover)
+def run(
+    outage: Outage, mail_dir: Path, patch: pytest.MonkeyPatch, seconds: float, recover: Callable[[bool], None]
+) -> None:
+    redelivery = Redelivery(outage, Spool(mail_dir), sending_seconds=10)
+    patch.setattr(redelivery, "server_is_there", recover)
+    health = MailHealth(outage, Spool(mail_dir), redelivery)
     assert health._server is not None
     health._server.stopped = outage.pauses = Pauses(patch, seconds)
     health._server.run()
@@ -45,7 +50,7 @@ def test_a_server_that_fails_is_checked_less_often_and_no_result_is_older_than_3
 ) -> None:
     outage = Outage(failures=5)
     with monkeypatch.context() as patch:
-        run(outage, mail_dir, patch, 115, lambda: None)
+        run(outage, mail_dir, patch, 115, lambda _: None)
 
     assert outage.pauses is not None
     assert outage.pauses.lengths == [15, 15 * GROWTH, 20, 20, 20, 15, 15]
@@ -54,34 +59,21 @@ def test_a_server_that_fails_is_checked_less_often_and_no_result_is_older_than_3
 
 
 @pytest.mark.parametrize("failures", [0, 1, 3])
-def test_a_recovery_is_told_once(mail_dir: Path, monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
-    recoveries: list[int] = []
+def test_the_first_check_that_passes_tells_so_and_whether_one_has_failed_before(
+    mail_dir: Path, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    told: list[tuple[int, bool]] = []
     outage = Outage(failures)
     with monkeypatch.context() as patch:
-        run(outage, mail_dir, patch, 120, lambda: recoveries.append(len(outage.ended)))
+        run(outage, mail_dir, patch, 120, lambda after_outage: told.append((len(outage.ended), after_outage)))
 
-    assert recoveries == [failures + 1] * (failures > 0)
-
-
-def test_the_checks_go_on_when_the_work_after_a_recovery_fails(
-    mail_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    outage = Outage(failures=1)
-
-    def fail() -> None:
-        raise ValueError("maria@example.com")
-
-    with monkeypatch.context() as patch:
-        run(outage, mail_dir, patch, 60, fail)
-
-    assert len(outage.ended) == 4
-    assert "the work after the recovery of the server failed: ValueError" in caplog.text
-    assert "maria" not in caplog.text
+    assert told == [(failures + 1, failures > 0)]
 
 
 def test_a_disk_that_fails_is_checked_as_often_as_before(mail_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mail_dir.touch()
-    health = MailHealth(RecordingMailer(), Spool(mail_dir), on_recovery=lambda: None)
+    mailer, spool = RecordingMailer(), Spool(mail_dir)
+    health = MailHealth(mailer, spool, Redelivery(mailer, spool, sending_seconds=10))
     with monkeypatch.context() as patch:
         health._storage.stopped = pauses = Pauses(patch, 60)
         health._storage.run()

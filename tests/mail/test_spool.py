@@ -21,7 +21,7 @@ from app.mail.message import Message
 from app.mail.spool import Spool, require_mail_dir
 from app.settings import PRIVATE_DIRECTORY, SettingsError
 from tests.mail import disks
-from tests.mail.conftest import CONTENT, MakeMailer
+from tests.mail.conftest import CONTENT, MakeMailer, kept
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ class TestPreparing:
         make_mailer()
         spool = Spool(mail_dir)
 
-        assert (spool.stored(), spool.foreign(), spool.count()) == ([], [], 0)
+        assert ([*spool.stored()], [*spool.leftovers()], [*spool.names()]) == ([], [], [])
         assert not mail_dir.exists()
 
     def test_a_check_makes_it_with_its_parents_and_private(self, tmp_path: Path) -> None:
@@ -80,6 +80,22 @@ class TestPreparing:
 
         assert stat.S_IMODE(mail_dir.stat().st_mode) == 0o700
         assert (mail_dir / "kept").exists()
+
+    def test_one_that_is_another_users_keeps_its_mode_and_its_folders_are_private(
+        self, mail_dir: Path, message: Message, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        mail_dir.mkdir()
+        mail_dir.chmod(0o2770)
+        another = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: another)
+        monkeypatch.setattr(Path, "chmod", lambda *_: pytest.fail("only the owner may do this"))
+
+        Spool(mail_dir).check()
+        Spool(mail_dir).store(message).release()
+
+        assert stat.S_IMODE(mail_dir.stat().st_mode) == 0o2770
+        assert {stat.S_IMODE(path.stat().st_mode) & 0o777 for path in mail_dir.iterdir()} == {0o700}
+        assert len(kept(mail_dir)) == 1
 
     @pytest.mark.parametrize("gone", ["", "tmp", "new"], ids=["all of it", "tmp", "new"])
     def test_what_is_gone_is_made_again_for_a_message(
@@ -101,7 +117,7 @@ class TestPreparing:
 
         make_mailer().deliver(message)
 
-        assert spool.count() == 1
+        assert len(kept(mail_dir)) == 1
 
     @pytest.mark.parametrize("folder", ["tmp", "new", "cur"])
     def test_one_whose_folders_cannot_be_made_stops_the_start(self, folder: str, mail_dir: Path) -> None:
@@ -128,7 +144,7 @@ def test_messages_stored_before_a_restart_are_kept_and_counted(
 
     make_mailer().deliver(message)
 
-    assert Spool(mail_dir).count() == 2
+    assert len(kept(mail_dir)) == 2
     assert len(contents(mail_dir)) == 2
 
 
@@ -140,7 +156,7 @@ def test_a_message_counts_also_after_a_mail_reader_has_shown_it(
     (path,) = (mail_dir / "new").iterdir()
     path.rename(mail_dir / "cur" / f"{path.name}:2,S")
 
-    assert Spool(mail_dir).count() == 1
+    assert len(kept(mail_dir)) == 1
 
 
 def test_messages_stored_at_the_same_time_are_kept_once_each(make_mailer: MakeMailer, mail_dir: Path) -> None:
