@@ -1,74 +1,186 @@
-"""The operator's commands: list the undelivered messages, hand them over, test the mail server."""
+"""The group ``flask --app wsgi mail``: the operator's commands, their arguments and their exit statuses."""
 
 from __future__ import annotations
 
-import smtplib
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from email.utils import format_datetime, make_msgid
-from pathlib import Path
+import io
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NoReturn
 
 import click
 from flask.cli import AppGroup
 
-from app.mail.explain import explain, on_one_line, quote
-from app.mail.mailer import describe, hand_over
-from app.mail.message import Message
-from app.mail.smtp import Deadline, InDoubtError, Reply, SmtpSender
+from app.mail.kept import Name, State
+from app.mail.listing import Listing, duration
+from app.mail.lookup import AmbiguousError
+from app.mail.operations import drop, find_all, name_foreign, require_mail_dir, resend, send_test, whole
 from app.mail.spool import Spool, Stored
-from app.mailbox import address_list
+from app.mail.status import LEVELS, WAITING_CRITICAL, WAITING_WARNING, Level, find_status
 from app.settings import Settings
 
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_PIECE = 1000
+"""Rows that are written at once. To write each by itself takes longer than to read its message."""
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_STATES = ", ".join(state.replace(" ", "-") for state in State)
+
+_ID = (
+    "An ID is a Message-ID, with or without <>, the reference of a submission, such as 3F0C-9A1B, or the 32 digits of"
+    " its request's id."
+)
+
+
+def _in_words(level: Level) -> str:
+    return " or ".join(state for state, its_level in LEVELS.items() if its_level is level)
+
+
+_LIST = """List the messages in MAIL_DIR: those that no mail server is known to have taken.
+
+\b
+waiting   The mail server has not taken it. The service tries it again by itself.
+in doubt  It was on its way and no answer came, so the mail server may have it. If you
+          resend it, the sales team may get a second copy with the same Message-ID.
+refused   The mail server refused it for good. Mend the cause, then resend it.
+given up  The mail server has not taken it for five days. Resend it or drop it.
+stored    There is no mail server: SMTP_HOST is not set.
+
+A file that is not a complete message is named and never sent. It may be part of a visitor's message, so read it before
+you delete it.
+
+The exit status is 0, or 1 if MAIL_DIR cannot be read.
+"""
+
+_STATUS = f"""Tell Nagios or cron in one line how the mail is. No message is opened.
+
+\b
+OK, exit status {Level.OK}
+    none of the following
+WARNING, exit status {Level.WARNING}
+    the oldest waiting message is older than {duration(WAITING_WARNING)},
+    or a message is {_in_words(Level.WARNING)}
+CRITICAL, exit status {Level.CRITICAL}
+    the oldest waiting message is older than {duration(WAITING_CRITICAL)},
+    or a message is {_in_words(Level.CRITICAL)},
+    or the mail server would take no message now,
+    or MAIL_DIR does not exist, cannot be written or is full,
+    or any of this cannot be found out
+
+Without SMTP_HOST, it counts what is stored.
+"""
+
+
+class _MailGroup(AppGroup):
+    """Ends a command with one message and exit status 1 when it fails on the disk or at an ambiguous ID."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command."""
+        # The terminal may have fewer characters than the mail server, and no reply of it may stop a command.
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # click ends quietly when nobody reads on, as in `mail list | head`
+            raise
+        except AmbiguousError as error:
+            raise click.ClickException(str(error)) from error
+        except OSError as error:
+            file = f"{error.filename!r}: " if error.filename else ""
+            raise click.ClickException(f"{file}{error.strerror}") from error
 
 
 def create_mail_commands(settings: Settings, spool: Spool) -> AppGroup:
     """The group ``flask --app wsgi mail``."""
-    group = AppGroup("mail", help="Look after the messages in MAIL_DIR.")
+    group = _MailGroup("mail", help="Look after the messages in MAIL_DIR.")
+    _add_reading(group, settings, spool)
+    _add_acting(group, settings, spool)
+    return group
 
-    @group.command("list")
-    def list_messages() -> None:
-        """List the messages in MAIL_DIR: those that no mail server is known to have taken.
 
-        A message "in doubt" was sent completely, but the mail server did not confirm it. If you resend it, the sales
-        team may get a second copy with the same Message-ID. A file that is not a complete message is named and never
-        sent. It may be part of a visitor's message, so read it before you delete it.
+def _add_reading(group: AppGroup, settings: Settings, spool: Spool) -> None:
+    """Add the commands that change nothing."""
+
+    @group.command("list", help=_LIST)
+    @click.option("--json", "as_json", is_flag=True, help="Write one JSON document. Its times are in UTC.")
+    def list_messages(*, as_json: bool) -> None:
+        require_mail_dir(settings)
+        foreign: list[str] = []
+        counted = _Counted(whole(_with_leftovers(spool), foreign))
+        if as_json:
+            _write(Listing(settings).document(counted, foreign))
+        else:
+            _write(Listing(settings).table(counted))
+            name_foreign(foreign)
+        click.echo(f"{counted.number} undelivered", err=True)
+
+    @group.command("show", epilog=_ID)
+    @click.argument("identifier", metavar="ID")
+    def show(identifier: str) -> None:
+        """Show a message: its state, its header and its text, all decoded.
+
+        It only reads, so it also shows a message that is being sent.
+
+        The exit status is 1 if no message or more than one has the ID.
         """
-        _require(settings.mail_dir)
-        messages = spool.stored()
-        for row in _table(messages):
-            click.echo(row)
-        _name_foreign(spool)
-        click.echo(f"{len(messages)} undelivered", err=True)
+        require_mail_dir(settings)
+        stored, content = find_all(spool, [identifier])[0]
+        text = "\n".join([*Listing(settings).message(stored, content), ""])
+        # The terminal may have fewer characters than the visitor.
+        click.echo(text.encode(sys.stdout.encoding, "backslashreplace"), nl=False)
 
-    @group.command("resend")
-    @click.argument("message_ids", metavar="[MESSAGE-ID]...", nargs=-1)
-    def resend(message_ids: tuple[str, ...]) -> None:
-        """Send all messages in MAIL_DIR, or only the named ones.
+    @group.command("status", help=_STATUS)
+    def status() -> None:
+        result = find_status(settings, spool)
+        click.echo(result.line)
+        raise click.exceptions.Exit(result.level)
 
-        Each message keeps its Message-ID. A message that the service is sending at this moment is skipped. The exit
-        status is 1 if any message stays undelivered.
+
+def _add_acting(group: AppGroup, settings: Settings, spool: Spool) -> None:
+    """Add the commands that send or delete."""
+
+    @group.command("resend", epilog=_ID)
+    @click.argument("identifiers", metavar="[ID]...", nargs=-1)
+    @click.option("--waiting", is_flag=True, help="Send only what the mail server has certainly not taken.")
+    def resend_messages(identifiers: tuple[str, ...], *, waiting: bool) -> None:
+        """Send all messages in MAIL_DIR now, or only the named ones, in whatever state they are.
+
+        Each message keeps its Message-ID. A message that the service is sending at this moment is skipped.
+
+        The exit status is 1 if any message stays undelivered or is not there. It is 1 before anything is sent if an ID
+        stands for several messages.
         """
-        sender = _sender(settings)
-        _require(settings.mail_dir)
-        messages = spool.stored()
-        if messages and not spool.is_writable():
-            raise click.ClickException("MAIL_DIR cannot be written, so a delivered message could not be removed")
-        named = {f"<{message_id.strip('<>')}>" for message_id in message_ids}  # a shell wants <> quoted
-        unknown = named - {stored.message_id for stored in messages}
-        for message_id in sorted(unknown):
-            click.echo(f"{message_id} is not in MAIL_DIR", err=True)
-        chosen = [stored for stored in messages if not named or stored.message_id in named]
-        failures = len(unknown)
-        for number, stored in enumerate(chosen, 1):
-            outcome, failed = _resend(spool, sender, stored, settings.smtp_timeout)
-            click.echo(f"{number}/{len(chosen)} {stored.message_id} {outcome}")
-            failures += failed
-        sender.close()
-        _name_foreign(spool)
-        click.echo(f"{len(chosen)} handled, {spool.count()} undelivered", err=True)
-        if failures:
-            raise click.exceptions.Exit(1)
+        if identifiers and waiting:
+            raise click.UsageError("give either IDs or --waiting")
+        wanted = (lambda name: name.state is State.WAITING) if waiting else None
+        _end(well=resend(settings, spool, identifiers, wanted))
+
+    @group.command("drop", epilog=_ID)
+    @click.argument("identifiers", metavar="[ID]...", nargs=-1)
+    @click.option("--state", type=_state, metavar="STATE", help=f"Delete all that are in this state: {_STATES}.")
+    @click.option(
+        "--older-than", type=_seconds, metavar="AGE", help="Of these, only what is older: 30d, 12h, 90m, 45s."
+    )
+    @click.option("--yes", is_flag=True, help="Do not ask.")
+    def drop_messages(identifiers: tuple[str, ...], *, state: State | None, older_than: int | None, yes: bool) -> None:
+        """Delete messages for ever: the named ones, or all that are in a state.
+
+        It names the messages and asks first. Where there is no terminal to ask, it deletes nothing without --yes. A
+        message that the service is sending at this moment is skipped. The log gets the Message-ID of each deleted one.
+
+        The exit status is 0 if all are deleted, and 1 if any is not. It is 1 before anything is deleted if any ID is
+        not there or stands for several messages.
+        """
+        if bool(identifiers) == (state is not None):
+            raise click.UsageError("give either IDs or --state")
+        if older_than is not None and state is None:
+            raise click.UsageError("--older-than needs --state")
+        listing = Listing(settings)
+
+        def wanted(name: Name) -> bool:
+            return listing.state(name) is state and listing.age(name) >= (older_than or 0)
+
+        _end(well=drop(settings, spool, identifiers, wanted, None if yes else listing))
 
     @group.command("test")
     def test() -> None:
@@ -76,98 +188,46 @@ def create_mail_commands(settings: Settings, spool: Spool) -> AppGroup:
 
         The exit status is 1 if any recipient was refused, or if the mail server did not take the message.
         """
-        if not _send_test(settings):
-            raise click.exceptions.Exit(1)
-
-    return group
+        _end(well=send_test(settings))
 
 
-def _sender(settings: Settings) -> SmtpSender:
-    if settings.smtp_host is None:
-        raise click.ClickException("SMTP_HOST is not set: there is no mail server to hand messages to")
-    return SmtpSender(settings)
+def _end(*, well: bool) -> NoReturn:
+    raise click.exceptions.Exit(0 if well else 1)
 
 
-def _require(mail_dir: Path) -> None:
-    if not mail_dir.is_dir():
-        raise click.ClickException(f"MAIL_DIR={str(mail_dir)!r} does not exist")
+class _Counted:
+    """Counts the messages while they pass."""
+
+    def __init__(self, messages: Iterable[Stored]) -> None:
+        self._messages = messages
+        self.number = 0
+
+    def __iter__(self) -> Iterator[Stored]:
+        for stored in self._messages:
+            self.number += 1
+            yield stored
 
 
-def _resend(spool: Spool, sender: SmtpSender, stored: Stored, timeout: float) -> tuple[str, bool]:
-    """Send one message; returns the outcome as text, and True when the message stays undelivered."""
+def _with_leftovers(spool: Spool) -> Iterator[tuple[str, Stored | None]]:
+    yield from spool.stored()
+    for place in spool.leftovers():
+        yield place, None
+
+
+def _write(lines: Iterator[str]) -> None:
+    while piece := "".join(islice(lines, _PIECE)):
+        click.echo(piece, nl=False)
+
+
+def _state(text: str) -> State:
     try:
-        with spool.claim(stored) as entry:
-            if entry is None:
-                return "skipped: the service is sending it or has sent it", False
-            message = Message(stored.message_id, entry.read())
-            receipt = hand_over(sender, message, Deadline(timeout), entry)
-    except InDoubtError:
-        return "in doubt: the mail server did not answer", True
-    except OSError as error:
-        return f"not delivered: {describe(error)}", True
-    return f"delivered: {on_one_line(receipt.answer)}", False
+        return State(text.lower().replace("-", " "))
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is not one of {_STATES}") from error
 
 
-def _send_test(settings: Settings) -> bool:
-    """Send the test message; returns True if no recipient was refused."""
-    sender = _sender(settings)
-    try:
-        receipt = sender.send(_test_message(settings), Deadline(settings.smtp_timeout), before_data_ends=lambda: None)
-    except OSError as error:
-        if isinstance(error, smtplib.SMTPRecipientsRefused):
-            _name_recipients(settings, error.recipients)
-        raise click.ClickException(explain(error)) from error
-    finally:
-        sender.close()
-    _name_recipients(settings, receipt.refused)
-    click.echo(f"the mail server took the message: {on_one_line(receipt.answer)}")
-    return not receipt.refused
-
-
-def _name_recipients(settings: Settings, refused: Mapping[str, Reply]) -> None:
-    for address in (mailbox.address for mailbox in settings.sales_email):
-        outcome = f"refused: {quote(refused[address])}" if address in refused else "accepted"
-        click.echo(f"{address}: {outcome}")
-
-
-def _name_foreign(spool: Spool) -> None:
-    for place in spool.foreign():
-        # Anybody may have chosen the name. repr escapes the characters that a terminal takes for commands.
-        fault = "was never finished" if place.startswith("tmp/") else "is not a message of this service"
-        click.echo(f"{place!r} {fault}: left alone", err=True)
-
-
-def _table(messages: list[Stored]) -> Iterator[str]:
-    if messages:
-        yield _row("AGE", "FORM", "BYTES", "STATE", "MESSAGE-ID")
-    for stored in messages:
-        state = "in doubt" if stored.in_doubt else "waiting"
-        yield _row(_age(stored.age), stored.form_type, str(stored.size), state, stored.message_id)
-
-
-def _row(age: str, form_type: str, size: str, state: str, message_id: str) -> str:
-    return f"{age:>8}  {form_type:<12}  {size:>8}  {state:<8}  {message_id}"
-
-
-def _age(seconds: float) -> str:
-    for length, unit in _UNITS:
-        if seconds >= length:
-            return f"{int(seconds // length)} {unit}"
-    return "0 s"
-
-
-def _test_message(settings: Settings) -> Message:
-    message_id = make_msgid(domain=settings.mail_from.domain)
-    # By hand: the email package would fold and quote the names anew.
-    lines = [
-        f"From: {settings.mail_from.header}",
-        f"To: {address_list(settings.sales_email)}",
-        "Subject: Mensaje de prueba del formulario de contacto",
-        f"Date: {format_datetime(datetime.now(UTC))}",
-        f"Message-ID: {message_id}",
-        "",
-        "Este mensaje comprueba la entrega de los formularios de contacto.",
-        "No es necesario que responda.",
-        "",
-    ]
-    return Message(message_id, "\r\n".join(lines).encode("ascii"))
+def _seconds(text: str) -> int:
+    match = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not an age such as 30d, 12h, 90m or 45s")
+    return int(match[1]) * _SECONDS[match[2]]

@@ -54,14 +54,14 @@ FAULTS = {
     "AUTH with a broken challenge": Fault({"AUTH": "334 abc"}),
     "MAIL 421": Fault({"MAIL": "421 4.3.2 closing"}),
     "MAIL 451": Fault({"MAIL": "451 4.3.0 later"}),
-    "MAIL 550": Fault({"MAIL": "550 5.7.1 no"}),
+    "MAIL 550": Fault({"MAIL": "550 5.7.1 no"}, kept_as="refused"),
     "RCPT 450": Fault({"RCPT": "450 4.2.0 later"}),
-    "RCPT 550": Fault({"RCPT": "550 5.1.1 unknown"}),
-    "RCPT 550 and DATA 354": Fault({"RCPT": "550 5.1.1 unknown", "DATA": "354 go ahead"}),
+    "RCPT 550": Fault({"RCPT": "550 5.1.1 unknown"}, kept_as="refused"),
+    "RCPT 550 and DATA 354": Fault({"RCPT": "550 5.1.1 unknown", "DATA": "354 go ahead"}, kept_as="refused"),
     "DATA 452": Fault({"DATA": "452 4.3.1 full"}),
-    "DATA 554": Fault({"DATA": "554 5.6.0 no"}),
+    "DATA 554": Fault({"DATA": "554 5.6.0 no"}, kept_as="refused"),
     "final dot 451": Fault({"message": "451 4.3.0 later"}),
-    "final dot 554": Fault({"message": "554 5.6.0 no"}),
+    "final dot 554": Fault({"message": "554 5.6.0 no"}, kept_as="refused"),
     "drop at the greeting": Fault({"connect": Act.DROP}),
     "drop at the TLS handshake": Fault({"handshake": Act.DROP}),
     "drop at MAIL": Fault({"MAIL": Act.DROP}),
@@ -119,7 +119,7 @@ def operate(app: Flask, *arguments: str) -> tuple[int, str]:
 def listed(app: Flask) -> list[tuple[str, str]]:
     """State and Message-ID of what is undelivered."""
     _, output = operate(app, "list")
-    return re.findall(r"(waiting|in doubt) +(<\S+>)$", output, re.MULTILINE)
+    return re.findall(r"(waiting|in doubt|refused) +(<\S+>)$", output, re.MULTILINE)
 
 
 def message_ids(contents: list[bytes]) -> list[str]:
@@ -190,7 +190,8 @@ def test_an_idle_connection_that_the_server_closed_costs_no_visitor_anything(
 @pytest.mark.parametrize(
     ("first", "second", "state"),
     [
-        pytest.param("RCPT 450", "RCPT 550", "waiting", id="refused twice"),
+        pytest.param("RCPT 450", "RCPT 550", "refused", id="refused for now, then for good"),
+        pytest.param("RCPT 550", "RCPT 450", "waiting", id="refused for good, then for now"),
         pytest.param("RCPT 450", "refused connection", "waiting", id="refused, then the server is down"),
         pytest.param("RCPT 450", "drop after the final dot", IN_DOUBT, id="refused, then in doubt"),
         pytest.param("drop after the final dot", "drop after the final dot", IN_DOUBT, id="in doubt twice"),

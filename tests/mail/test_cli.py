@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import trustme
+from freezegun import freeze_time
 
+from app.mail.kept import State
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from app.mail.spool import Spool
 from tests.mail import disks
-from tests.mail.conftest import MailCommand, MakeMailer, arrived, letter
+from tests.mail.conftest import DAY, REQUEST, STATES, MailCommand, MakeMailer, arrived, keep, kept, letter
 from tests.mail.scripted import ScriptedServer
 from tests.mail.server import DROP, HANG, HOST, SmtpServer, authority, parse
 from tests.server.gunicorn import ROOT
@@ -116,21 +121,97 @@ class TestList:
 
         assert (result.exit_code, result.stdout, result.stderr) == (0, "", "0 undelivered\n")
 
-    def test_it_shows_age_kind_size_and_message_id_but_nothing_personal(
-        self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
+    @freeze_time("2026-11-22 08:00:00")
+    def test_each_message_has_a_row_with_nothing_personal(
+        self, mail: MailCommand, absent_server: SmtpServer, mail_dir: Path
     ) -> None:
-        undelivered(letter(1), letter(2, "ventas"))
-        (older, _) = sorted((mail_dir / "new").iterdir())
-        os.utime(older, (0, older.stat().st_mtime - 7_300))
+        now = int(time.time())
+        mine = letter(f"{REQUEST}.0123456789abcdef")
+        keep(mail_dir, mine, age=90)
+        keep(mail_dir, letter(2, "ventas"), age=7_300, attempts=4, tried_at=now - 700, answer="451")
+        keep(mail_dir, letter(3), age=7_200, attempts=2, tried_at=now - 301, answer="ConnectionRefusedError")
+        keep(mail_dir, letter(4, "distribuidor"), age=3_000, attempts=1, tried_at=now - 2_999, in_doubt=True)
+        keep(mail_dir, letter(5), age=59, attempts=1, tried_at=now - 58, answer="550", refused=True)
+        keep(mail_dir, letter(6), age=6 * DAY, attempts=35, tried_at=now - 900, answer="TimeoutError")
 
-        result = mail("list")
+        result = mail("list", server=absent_server)
 
-        rows = [line.split() for line in result.stdout.splitlines()]
-        size = str(len(letter(1).content.replace(b"\r\n", b"\n")))
-        assert rows[0] == ["AGE", "FORM", "BYTES", "STATE", "MESSAGE-ID"]
-        assert rows[1] == ["2", "h", "demo", size, "waiting", "<1@example.com>"]
-        assert rows[2][2:] == ["ventas", str(int(size) + 2), "waiting", "<2@example.com>"]
-        assert "ana@" not in result.output
+        assert result.stdout.splitlines() == [
+            "   AGE  FORM          REFERENCE  TRIES  LAST CODE               NEXT TRY   STATE     MESSAGE-ID",
+            "   6 d  demo          -             35  TimeoutError            -          given up  <6@example.com>",
+            "   2 h  ventas        -              4  451                     in 18 min  waiting   <2@example.com>",
+            "   2 h  demo          -              2  ConnectionRefusedError  now        waiting   <3@example.com>",
+            "50 min  distribuidor  -              1  -                       -          in doubt  <4@example.com>",
+            f" 1 min  demo          3F0C-9A1B      0  -                       now        waiting   {mine.message_id}",
+            "  59 s  demo          -              1  550                     -          refused   <5@example.com>",
+        ]
+        assert result.stderr == "6 undelivered\n"
+
+    @freeze_time("2026-11-22 08:00:00")
+    def test_json_tells_the_same_with_all_times(
+        self, mail: MailCommand, absent_server: SmtpServer, mail_dir: Path
+    ) -> None:
+        now = int(time.time())
+        size = len(letter(1).content.replace(b"\r\n", b"\n"))
+        keep(mail_dir, letter(1), age=7_300, attempts=4, tried_at=now - 700, answer="451")
+        long = f"{REQUEST}.0123456789abcdef"
+        keep(mail_dir, letter(long, "onboarding"), age=60, attempts=1, tried_at=now - 60, in_doubt=True)
+        (mail_dir / "new" / "strange\x1b").touch()
+
+        result = mail("list", "--json", server=absent_server)
+
+        assert json.loads(result.stdout) == {
+            "messages": [
+                {
+                    "message_id": "<1@example.com>",
+                    "reference": None,
+                    "state": "waiting",
+                    "attempts": 4,
+                    "last_code": "451",
+                    "last_try_at": "2026-11-22T07:48:20+00:00",
+                    "next_try_at": "2026-11-22T08:18:20+00:00",
+                    "stored_at": "2026-11-22T05:58:20+00:00",
+                    "age_seconds": 7_300,
+                    "form_type": "demo",
+                    "bytes": size,
+                },
+                {
+                    "message_id": f"<{long}@example.com>",
+                    "reference": "3F0C-9A1B",
+                    "state": "in doubt",
+                    "attempts": 1,
+                    "last_code": None,
+                    "last_try_at": "2026-11-22T07:59:00+00:00",
+                    "next_try_at": None,
+                    "stored_at": "2026-11-22T07:59:00+00:00",
+                    "age_seconds": 60,
+                    "form_type": "onboarding",
+                    "bytes": size + len("onboarding") - len("demo") + len(long) - 1,
+                },
+            ],
+            "foreign": [{"file": "new/strange\x1b", "fault": "is not a message of this service"}],
+        }
+        assert "\x1b" not in result.stdout
+        assert result.stderr == "2 undelivered\n"
+
+    def test_json_of_an_empty_store_is_complete_too(self, mail: MailCommand) -> None:
+        assert json.loads(mail("list", "--json").stdout) == {"messages": [], "foreign": []}
+
+    def test_without_a_mail_server_every_message_is_stored(self, mail: MailCommand, mail_dir: Path) -> None:
+        for number, facts in enumerate(STATES.values()):
+            keep(mail_dir, letter(number), **facts)
+
+        rows = mail("list").stdout.splitlines()[1:]
+        states = {message["state"] for message in json.loads(mail("list", "--json").stdout)["messages"]}
+
+        assert len(rows) == len(STATES)
+        assert all(re.search(r"  -          stored    <\d@example.com>$", row) for row in rows)
+        assert states == {"stored"}
+
+    def test_the_form_kind_gives_the_terminal_no_commands(self, mail: MailCommand, mail_dir: Path) -> None:
+        keep(mail_dir, letter(1, "demo\x1b[2J"))
+
+        assert mail("list").stdout.splitlines()[1].isprintable()
 
     def test_it_marks_a_message_whose_outcome_is_unknown(
         self, mail: MailCommand, make_mailer: MakeMailer, message: Message
@@ -138,7 +219,7 @@ class TestList:
         with SmtpServer(replies={"message": DROP}) as server, pytest.raises(DeliveryError):
             make_mailer(server).deliver(message)
 
-        assert "in doubt" in mail("list").stdout
+        assert "  in doubt  <1@example.com>\n" in mail("list", server=server).stdout
 
     def test_a_message_that_a_mail_reader_has_touched_is_listed(
         self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
@@ -150,13 +231,13 @@ class TestList:
         assert "<1@example.com>" in mail("list").stdout
 
     def test_it_marks_it_also_after_a_mail_reader_has_shown_it(
-        self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
+        self, mail: MailCommand, absent_server: SmtpServer, undelivered: Callable[..., None], mail_dir: Path
     ) -> None:
         undelivered(letter(1))
         (path,) = (mail_dir / "new").iterdir()
         path.rename(mail_dir / "cur" / f"{path.name}:2,FS")
 
-        assert "in doubt" in mail("list").stdout
+        assert "  in doubt  <1@example.com>\n" in mail("list", server=absent_server).stdout
 
     def test_it_works_on_a_read_only_disk(self, undelivered: Callable[..., None], tmp_path: Path) -> None:
         undelivered(letter(1))
@@ -164,7 +245,7 @@ class TestList:
         result = disks.run(disks.READ_ONLY, tmp_path, [*FLASK, "mail", "list"])
 
         assert result.returncode == 0
-        assert "waiting   <1@example.com>" in result.stdout
+        assert "stored    <1@example.com>" in result.stdout
         assert result.stderr == "1 undelivered\n"
 
 
@@ -207,7 +288,7 @@ class TestResend:
         assert result.stdout.splitlines()[0].startswith("1/2 <1@example.com> delivered: 250 ")
         assert arrived(server) == ["<1@example.com>", "<2@example.com>"]
         assert server.arrivals[0].content.splitlines() == letter(1).content.splitlines()
-        assert Spool(mail_dir).count() == 0
+        assert kept(mail_dir) == []
 
     def test_only_the_named_ones_are_handed_over(self, mail: MailCommand, undelivered: Callable[..., None]) -> None:
         undelivered(letter(1), letter(2), letter(3))
@@ -243,8 +324,10 @@ class TestResend:
             result = mail("resend", server=server)
 
         assert result.exit_code == 1
-        assert "2/3 <2@example.com> not delivered: SMTPDataError 554" in result.stdout
-        assert [stored.message_id for stored in Spool(mail_dir).stored()] == ["<2@example.com>"]
+        assert "2/3 <2@example.com> not delivered: the mail server refused the message: 554 5.6.0 no\n" in result.stdout
+        assert [(stored.message_id, stored.name.state) for stored in kept(mail_dir)] == [
+            ("<2@example.com>", State.REFUSED)
+        ]
 
     def test_a_message_in_doubt_is_included_and_stays_in_doubt_if_no_answer_comes(
         self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
@@ -255,12 +338,14 @@ class TestResend:
             result = mail("resend", server=server)
 
         assert result.exit_code == 1
-        assert "in doubt" in result.stdout
-        assert [stored.in_doubt for stored in Spool(mail_dir).stored()] == [True]
+        assert result.stdout == (
+            "1/1 <1@example.com> in doubt: no answer came, and the mail server may have taken the message\n"
+        )
+        assert [stored.name.state for stored in kept(mail_dir)] == [State.IN_DOUBT]
 
         with SmtpServer() as server:
             assert mail("resend", server=server).exit_code == 0
-        assert Spool(mail_dir).count() == 0
+        assert kept(mail_dir) == []
 
     def test_a_message_that_is_being_handed_over_is_left_alone(self, mail: MailCommand, mail_dir: Path) -> None:
         entry = Spool(mail_dir).store(letter(1))
@@ -270,8 +355,54 @@ class TestResend:
         entry.release()
 
         assert result.exit_code == 0
-        assert "skipped" in result.stdout
+        assert result.stdout == "1/1 <1@example.com> skipped: the service is sending it or has just tried\n"
         assert server.arrivals == []
+
+    def test_all_states_are_handed_over(self, mail: MailCommand, mail_dir: Path) -> None:
+        for number, facts in enumerate(STATES.values()):
+            keep(mail_dir, letter(number), **facts)
+
+        with SmtpServer() as server:
+            result = mail("resend", server=server)
+
+        assert result.exit_code == 0
+        assert len(arrived(server)) == len(STATES)
+        assert kept(mail_dir) == []
+
+    def test_only_what_waits_is_handed_over(self, mail: MailCommand, mail_dir: Path) -> None:
+        for number, facts in enumerate(STATES.values()):
+            keep(mail_dir, letter(number), **facts)
+        (mail_dir / "cur" / "strange").touch()
+
+        with SmtpServer() as server:
+            result = mail("resend", "--waiting", server=server)
+
+        assert result.exit_code == 0
+        assert arrived(server) == ["<1@example.com>", "<0@example.com>"]
+        assert {stored.name.state for stored in kept(mail_dir)} == {State.IN_DOUBT, State.REFUSED, State.GIVEN_UP}
+        assert result.stderr == (
+            "'cur/strange' is not a message of this service: left alone\n2 handled, 4 undelivered\n"
+        )
+
+    def test_what_waits_is_not_chosen_among_named_messages(self, mail: MailCommand, absent_server: SmtpServer) -> None:
+        result = mail("resend", "--waiting", "<1@example.com>", server=absent_server)
+
+        assert result.exit_code == 2
+        assert "Error: give either IDs or --waiting\n" in result.stderr
+
+    def test_a_server_that_is_down_is_told_without_a_name_of_python(
+        self, mail: MailCommand, absent_server: SmtpServer, undelivered: Callable[..., None], mail_dir: Path
+    ) -> None:
+        undelivered(letter(1))
+
+        result = mail("resend", server=absent_server)
+
+        assert result.exit_code == 1
+        assert result.stdout == (
+            "1/1 <1@example.com> not delivered: the mail server cannot be reached: Connection refused\n"
+        )
+        assert result.stderr == "1 handled, 1 undelivered\n"
+        assert [stored.name.attempts for stored in kept(mail_dir)] == [1]
 
     @pytest.mark.parametrize("command", ["resend", "test"])
     def test_without_a_mail_server_it_says_so(self, mail: MailCommand, command: str) -> None:
@@ -290,15 +421,15 @@ class TestResend:
         result = mail("resend", server=server)
 
         assert result.exit_code == 1
-        assert [stored.in_doubt for stored in Spool(mail_dir).stored()] == [True]
+        assert [stored.name.state for stored in kept(mail_dir)] == [State.IN_DOUBT]
 
 
-@pytest.mark.parametrize("command", ["list", "resend"])
+@pytest.mark.parametrize("command", ["list", "show 1", "resend", "drop 1", "drop --state refused"])
 def test_a_directory_that_does_not_exist_is_said_so_in_one_line_and_not_made(tmp_path: Path, command: str) -> None:
     mistyped = tmp_path / "mial"
     with SmtpServer() as server:
         result = subprocess.run(
-            [*FLASK, "mail", command],
+            [*FLASK, "mail", *command.split()],
             cwd=ROOT,
             env=os.environ | {"MAIL_DIR": str(mistyped), "LOG_LEVEL": "warning"} | server.environ,
             capture_output=True,
@@ -310,6 +441,37 @@ def test_a_directory_that_does_not_exist_is_said_so_in_one_line_and_not_made(tmp
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == f"Error: MAIL_DIR='{mistyped}' does not exist\n"
     assert not mistyped.exists()
+
+
+@pytest.mark.parametrize("command", ["list", "show 1", "resend", "drop 1 --yes", "drop --state refused --yes"])
+def test_a_directory_that_cannot_be_read_is_told_in_one_line(
+    mail: MailCommand, absent_server: SmtpServer, mail_dir: Path, command: str
+) -> None:
+    (mail_dir / "new").rmdir()
+    (mail_dir / "new").touch()
+
+    result = mail(*command.split(), server=absent_server)
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"Error: '{mail_dir}/new': Not a directory\n"
+
+
+def test_a_reader_who_has_seen_enough_ends_the_list_quietly(mail_dir: Path) -> None:
+    for number in range(2_000):
+        keep(mail_dir, letter(number))
+
+    result = subprocess.run(
+        ["sh", "-c", '"$@" | head -n 1', "sh", *FLASK, "mail", "list"],
+        cwd=ROOT,
+        env=os.environ | {"MAIL_DIR": str(mail_dir)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert result.stdout.startswith("   AGE  FORM ")
+    assert result.stderr == ""
 
 
 class TestTest:
@@ -413,28 +575,46 @@ class TestTest:
         assert result.exit_code == 1
         assert "may have taken the message" in result.stderr
 
-    @pytest.mark.parametrize("command", ["list", "resend", "test"])
+    @pytest.mark.parametrize("command", ["list", "show", "resend", "drop", "status", "test"])
     def test_each_command_explains_itself(self, mail: MailCommand, command: str) -> None:
         result = mail(command, "--help")
 
         assert result.exit_code == 0
         assert "Usage" in result.stdout
+        assert re.search(r"exit\s+status", result.stdout)
 
 
 class TestClaims:
     def test_two_cannot_claim_the_same_message(self, undelivered: Callable[..., None], mail_dir: Path) -> None:
         undelivered(letter(1))
-        (stored,) = Spool(mail_dir).stored()
+        (stored,) = kept(mail_dir)
 
-        with Spool(mail_dir).claim(stored) as first, Spool(mail_dir).claim(stored) as second:
+        with Spool(mail_dir).claim(stored.place) as first, Spool(mail_dir).claim(stored.place) as second:
             assert (first is not None, second) == (True, None)
 
     def test_a_message_that_was_delivered_since_it_was_listed_is_not_claimed(
         self, undelivered: Callable[..., None], mail_dir: Path
     ) -> None:
         undelivered(letter(1))
-        (stored,) = Spool(mail_dir).stored()
-        stored.path.unlink()
+        (stored,) = kept(mail_dir)
+        (mail_dir / stored.place).unlink()
 
-        with Spool(mail_dir).claim(stored) as entry:
+        with Spool(mail_dir).claim(stored.place) as entry:
             assert entry is None
+
+
+def test_a_reply_with_a_character_that_the_terminal_has_not_stops_no_command(mail_dir: Path) -> None:
+    keep(mail_dir, letter(1), age=2)
+    keep(mail_dir, letter(2))
+
+    with ScriptedServer({"message": "250 aceptado \N{CHECK MARK}"}) as server:
+        result = subprocess.run(
+            [sys.executable, "-m", "flask", "--app", "wsgi", "mail", "resend"],
+            cwd=ROOT,
+            env=os.environ | server.environ | {"MAIL_DIR": str(mail_dir), "PYTHONIOENCODING": "latin-1"},
+            capture_output=True,
+            timeout=60,
+            check=True,
+        )
+
+    assert result.stdout.count(b"delivered: 250 aceptado \\u2713\n") == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import socket
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 from app.mail.message import Message
 from app.mail.spool import Spool
-from tests.mail.conftest import MailCommand, arrived, letter
+from tests.mail.conftest import MailCommand, arrived, kept, letter
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import ROOT
 
@@ -94,13 +95,18 @@ def test_what_is_no_whole_message_is_named_and_left_alone_and_stops_nothing(
     before = os.lstat(foreign)
 
     listed = mail("list")
+    listed_as_json = mail("list", "--json")
     with SmtpServer() as server:
         resent = mail("resend", server=server)
 
-    assert (listed.exit_code, resent.exit_code) == (0, 0)
+    assert (listed.exit_code, listed_as_json.exit_code, resent.exit_code) == (0, 0, 0)
     assert [line.split()[-1] for line in listed.stdout.splitlines()[1:]] == ["<1@example.com>", "<2@example.com>"]
     named = f"'{folder}/{name}' is not a message of this service: left alone\n"
     assert listed.stderr == f"{named}2 undelivered\n"
+    assert listed_as_json.stderr == "2 undelivered\n"
+    assert json.loads(listed_as_json.stdout)["foreign"] == [
+        {"file": f"{folder}/{name}", "fault": "is not a message of this service"}
+    ]
     assert arrived(server) == ["<1@example.com>", "<2@example.com>"]
     assert resent.stderr == f"{named}2 handled, 0 undelivered\n"
     assert os.path.samestat(os.lstat(foreign), before)
@@ -118,8 +124,8 @@ def test_a_message_is_known_under_every_flag_that_a_mail_reader_gives_it(
     (path,) = (mail_dir / "new").iterdir()
     path.rename(mail_dir / folder / f"{path.name}{flags}")
 
-    listed = mail("list")
     with SmtpServer() as server:
+        listed = mail("list", server=server)
         resent = mail("resend", server=server)
 
     assert ("in doubt" in listed.stdout) == ("F" in flags)
@@ -189,6 +195,7 @@ class TestTmp:
             resent = mail("resend", server=server)
 
         assert listed.stderr == f"'tmp/{NAME}' was never finished: left alone\n0 undelivered\n"
+        assert resent.stderr == f"'tmp/{NAME}' was never finished: left alone\n0 handled, 0 undelivered\n"
         assert (resent.exit_code, server.arrivals, leftover.exists()) == (0, [], True)
 
     def test_what_is_being_written_is_not_named_whatever_the_clock_says(
@@ -209,43 +216,45 @@ class TestClaims:
     def test_what_is_handed_over_is_what_was_checked(self, undelivered: Callable[..., None], mail_dir: Path) -> None:
         undelivered(letter(1))
         spool = Spool(mail_dir)
-        (stored,) = spool.stored()
+        (stored,) = kept(mail_dir)
+        path = mail_dir / stored.place
 
-        with spool.claim(stored) as entry:
+        with spool.claim(stored.place) as entry:
             assert entry is not None
-            stored.path.rename(mail_dir / "before")
-            stored.path.write_bytes(b"another file\n")
-            content = entry.read()
+            path.rename(mail_dir / "before")
+            path.write_bytes(b"another file\n")
+            message = entry.message()
 
-        assert content == letter(1).content
+        assert message == letter(1)
 
     def test_a_message_that_was_cut_since_it_was_listed_is_not_handed_over(
         self, undelivered: Callable[..., None], mail_dir: Path
     ) -> None:
         undelivered(letter(1))
         spool = Spool(mail_dir)
-        (stored,) = spool.stored()
-        os.truncate(stored.path, 100)
+        (stored,) = kept(mail_dir)
+        os.truncate(mail_dir / stored.place, 100)
 
-        with spool.claim(stored) as entry:
+        with spool.claim(stored.place) as entry:
             assert entry is not None
             with pytest.raises(OSError, match="not a message"):
-                entry.read()
+                entry.message()
 
     def test_a_message_that_became_a_fifo_stops_nothing(
         self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         undelivered(letter(1), letter(2))
-        listed = Spool(mail_dir).stored()
-        listed[0].path.unlink()
-        os.mkfifo(listed[0].path)
-        monkeypatch.setattr(Spool, "stored", lambda _: listed)
+        listed = list(Spool(mail_dir).stored())
+        path = mail_dir / listed[0][0]
+        path.unlink()
+        os.mkfifo(path)
+        monkeypatch.setattr(Spool, "stored", lambda *_: listed)
 
         with SmtpServer() as server:
             result = mail("resend", server=server)
 
         assert result.exit_code == 1
-        assert "1/2 <1@example.com> not delivered: NotAMessageError" in result.stdout
+        assert "1/2 <1@example.com> not delivered: not a message of this service\n" in result.stdout
         assert arrived(server) == ["<2@example.com>"]
 
 
@@ -255,4 +264,4 @@ def test_a_message_many_times_as_long_as_a_form_is_a_message(mail_dir: Path) -> 
 
     spool.store(Message("<1@example.com>", first + separator + b"=0A=\r\n" * 300_000 + rest)).release()
 
-    assert (spool.count(), len(spool.stored())) == (1, 1)
+    assert (len(list(spool.names())), len(kept(mail_dir))) == (1, 1)

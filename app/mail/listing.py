@@ -1,0 +1,177 @@
+"""The kept messages as the operator reads them: a table, JSON and a whole message."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from email import message_from_bytes
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
+from email.message import Message as Parsed
+from typing import Any
+
+from app.mail.explain import on_one_line
+from app.mail.kept import Name, State
+from app.mail.lookup import reference_of
+from app.mail.spool import Stored
+from app.settings import Settings
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_NONE = "-"
+_LINE_BREAK = re.compile("\r\n|[\r\u2028\u2029]")
+
+
+class Listing:
+    """Shows kept messages as they are at the moment at which it is made.
+
+    Nothing that it returns gives a command to a terminal, whatever a visitor has typed or anybody has put in MAIL_DIR.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._has_server = settings.smtp_host is not None
+        self._now = time.time()
+
+    def state(self, name: Name) -> State:
+        """The state of a message. Without a mail server, all are stored."""
+        return name.state if self._has_server else State.STORED
+
+    def age(self, name: Name) -> float:
+        """The seconds since the message was stored."""
+        return max(0.0, self._now - name.stored_at)
+
+    def table(self, messages: Iterable[Stored]) -> Iterator[str]:
+        """A line for each message, below one with the names of the columns."""
+        heading = _row("AGE", "FORM", "REFERENCE", "TRIES", "LAST CODE", "NEXT TRY", "STATE", "MESSAGE-ID")
+        for stored in messages:
+            if heading:
+                yield heading
+                heading = ""
+            name = stored.name
+            next_try = self._next_try(name)
+            # What has a next try waits. To ask for the state as well takes long with 100,000 messages.
+            state = self.state(name) if next_try is None else State.WAITING
+            yield _row(
+                duration(self.age(name)),
+                stored.form_type,
+                reference_of(name) or _NONE,
+                str(name.attempts),
+                name.answer or _NONE,
+                self._time_to(next_try),
+                state,
+                stored.message_id,
+            )
+
+    def document(self, messages: Iterable[Stored], foreign: list[str]) -> Iterator[str]:
+        """The messages and the places of foreign files as JSON; ``foreign`` is complete once the messages are."""
+        separator = '{"messages": [\n'
+        for stored in messages:
+            yield f"{separator}{json.dumps(self._facts(stored))}"
+            separator = ",\n"
+        files = [{"file": place, "fault": fault_of(place)} for place in foreign]
+        yield ("" if separator == ",\n" else separator) + f'\n], "foreign": {json.dumps(files)}}}\n'
+
+    def message(self, stored: Stored, content: bytes) -> Iterator[str]:
+        """The lines of one message: the facts, the header and the text, both decoded."""
+        name = stored.name
+        attempts = str(name.attempts)
+        if name.tried_at is not None:
+            answer = f": {name.answer}" if name.answer else ""
+            attempts += f", the last {duration(self._now - name.tried_at)} ago ({_iso(name.tried_at)}){answer}"
+        next_try = self._next_try(name)
+        yield f"Message-ID: {stored.message_id}"
+        yield f"Reference:  {reference_of(name) or _NONE}"
+        yield f"State:      {self.state(name)}"
+        yield f"Attempts:   {attempts}"
+        yield f"Next try:   {self._time_to(next_try)}{f' ({_iso(next_try)})' if next_try else ''}"
+        yield f"Stored:     {duration(self.age(name))} ago ({_iso(name.stored_at)})"
+        yield f"File:       {stored.place}"
+        yield ""
+        parsed = message_from_bytes(content)
+        for field, value in parsed.items():
+            yield f"{on_one_line(field)}: {on_one_line(_decoded(value))}"
+        yield ""
+        yield _for_terminal(_text(parsed))
+
+    def _facts(self, stored: Stored) -> dict[str, Any]:
+        name = stored.name
+        return {
+            "message_id": stored.message_id,
+            "reference": reference_of(name),
+            "state": self.state(name),
+            "attempts": name.attempts,
+            "last_code": name.answer,
+            "last_try_at": _iso(name.tried_at),
+            "next_try_at": _iso(self._next_try(name)),
+            "stored_at": _iso(name.stored_at),
+            "age_seconds": int(self.age(name)),
+            "form_type": stored.form_type,
+            "bytes": stored.size,
+        }
+
+    def _next_try(self, name: Name) -> float | None:
+        return name.next_try if self._has_server else None
+
+    def _time_to(self, next_try: float | None) -> str:
+        if next_try is None:
+            return _NONE
+        return "now" if next_try <= self._now else f"in {duration(math.ceil(next_try - self._now))}"
+
+
+def duration(seconds: float) -> str:
+    """A time in its largest unit, such as ``3 h``."""
+    for length, unit in _UNITS:
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return "0 s"
+
+
+def fault_of(place: str) -> str:
+    """The reason why a file is left alone."""
+    return "was never finished" if place.startswith("tmp/") else "is not a message of this service"
+
+
+def _row(age: str, form: str, reference: str, tries: str, code: str, next_try: str, state: str, message_id: str) -> str:
+    return f"{age:>6}  {form:<12}  {reference:<9}  {tries:>5}  {code:<22}  {next_try:<9}  {state:<8}  {message_id}\n"
+
+
+def _iso(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(int(seconds), UTC).isoformat()
+
+
+def _decoded(value: str) -> str:
+    try:
+        return str(make_header(decode_header(value)))
+    except (HeaderParseError, LookupError, ValueError):  # somebody else has written it
+        return value
+
+
+def _text(message: Parsed) -> str:
+    """The first part that is plain text."""
+    for part in message.walk():
+        if part.get_content_type() == "text/plain":
+            octets = part.get_payload(decode=True)
+            if isinstance(octets, bytes):
+                return _in_charset(octets, part.get_content_charset("utf-8"))
+    return "(no text)"
+
+
+def _in_charset(octets: bytes, charset: str) -> str:
+    try:
+        return octets.decode(charset, errors="replace")
+    except LookupError:
+        return octets.decode("ascii", errors="replace")
+
+
+def _for_terminal(text: str) -> str:
+    """The text with its line breaks and tabs. Other controls, among them those of direction, appear as escapes."""
+    return "".join(map(_visible, _LINE_BREAK.sub("\n", text))).rstrip()
+
+
+def _visible(character: str) -> str:
+    if character.isprintable() or character in "\n\t":
+        return character
+    return " " if character.isspace() else ascii(character)[1:-1]

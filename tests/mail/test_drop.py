@@ -1,0 +1,289 @@
+"""flask mail drop: what it deletes, what it asks, and what it leaves alone."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.mail.spool import Spool
+from tests.mail import disks
+from tests.mail.conftest import DAY, REQUEST, STATES, MailCommand, keep, kept, letter
+from tests.mail.server import SmtpServer
+from tests.server.gunicorn import ROOT
+
+DROP = [sys.executable, "-m", "flask", "--app", "wsgi", "mail", "drop"]
+
+
+@pytest.fixture
+def dropped(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """What the log tells of dropped messages."""
+    caplog.set_level(logging.INFO, logger="app.mail.operations")
+    return lambda: caplog.messages
+
+
+def left(mail_dir: Path) -> list[str]:
+    return [stored.message_id for stored in kept(mail_dir)]
+
+
+def answer(words: bytes, mail_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command in a terminal into which somebody types."""
+    typing, terminal = pty.openpty()
+    try:
+        os.write(typing, words)
+        return subprocess.run(
+            [*DROP, *arguments],
+            cwd=ROOT,
+            env=os.environ | {"MAIL_DIR": str(mail_dir)},
+            stdin=terminal,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(typing)
+        os.close(terminal)
+
+
+@pytest.mark.parametrize("name", ["<1@example.com>", "1@example.com"])
+def test_only_the_named_message_is_deleted_and_the_log_names_it_and_no_more(
+    mail: MailCommand, mail_dir: Path, dropped: Callable[[], list[str]], name: str
+) -> None:
+    keep(mail_dir, letter(1))
+    keep(mail_dir, letter(2))
+
+    result = mail("drop", "--yes", name)
+
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "1 dropped\n")
+    assert left(mail_dir) == ["<2@example.com>"]
+    assert dropped() == ["message <1@example.com> dropped"]
+
+
+def test_several_can_be_named_in_any_way_and_twice(mail: MailCommand, mail_dir: Path) -> None:
+    keep(mail_dir, letter(f"{REQUEST}.0123456789abcdef"))
+    keep(mail_dir, letter(2))
+    keep(mail_dir, letter(3))
+
+    result = mail("drop", "--yes", "3f0c9a1b", REQUEST, "<2@example.com>")
+
+    assert (result.exit_code, result.stderr) == (0, "2 dropped\n")
+    assert left(mail_dir) == ["<3@example.com>"]
+
+
+@pytest.mark.parametrize(
+    ("state", "numbers"),
+    [
+        ("waiting", {0, 1}),
+        ("in-doubt", {2, 3}),
+        ("in doubt", {2, 3}),
+        ("refused", {4}),
+        ("given-up", {5}),
+        ("Given-Up", {5}),
+        ("stored", set()),
+    ],
+)
+def test_all_in_a_state_are_deleted_and_no_other(
+    mail: MailCommand,
+    absent_server: SmtpServer,
+    mail_dir: Path,
+    dropped: Callable[[], list[str]],
+    state: str,
+    numbers: set[int],
+) -> None:
+    for number, facts in enumerate(STATES.values()):
+        keep(mail_dir, letter(number), **facts)
+
+    result = mail("drop", "--yes", "--state", state, server=absent_server)
+
+    assert (result.exit_code, result.stderr) == (0, f"{len(numbers)} dropped\n")
+    assert set(dropped()) == {f"message <{number}@example.com> dropped" for number in numbers}
+    assert set(left(mail_dir)) == {f"<{number}@example.com>" for number in set(range(len(STATES))) - numbers}
+
+
+def test_without_a_mail_server_they_are_all_stored(mail: MailCommand, mail_dir: Path) -> None:
+    for number, facts in enumerate(STATES.values()):
+        keep(mail_dir, letter(number), **facts)
+
+    assert mail("drop", "--yes", "--state", "refused").stderr == "0 dropped\n"
+    assert mail("drop", "--yes", "--state", "stored").stderr == f"{len(STATES)} dropped\n"
+    assert left(mail_dir) == []
+
+
+@pytest.mark.parametrize(
+    ("age", "seconds"), [("45s", 45), ("90m", 5_400), ("12h", 43_200), ("30d", 30 * DAY), ("0s", 0)]
+)
+def test_only_what_is_older_is_deleted(mail: MailCommand, mail_dir: Path, age: str, seconds: int) -> None:
+    keep(mail_dir, letter(1), age=seconds + 60)
+    keep(mail_dir, letter(2), age=seconds - 60)
+
+    result = mail("drop", "--yes", "--state", "stored", "--older-than", age)
+
+    assert result.stderr == ("2 dropped\n" if seconds == 0 else "1 dropped\n")
+    assert left(mail_dir) == ([] if seconds == 0 else ["<2@example.com>"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "give either IDs or --state"),
+        (["--yes"], "give either IDs or --state"),
+        (["--older-than", "1d"], "give either IDs or --state"),
+        (["--state", "stored", "1@example.com"], "give either IDs or --state"),
+        (["--older-than", "1d", "1@example.com"], "--older-than needs --state"),
+        (
+            ["--state", "lost"],
+            "Invalid value for '--state': 'lost' is not one of waiting, in-doubt, refused, given-up, stored",
+        ),
+        *(
+            (
+                ["--state", "stored", "--older-than", age],
+                f"Invalid value for '--older-than': '{age}' is not an age such as 30d, 12h, 90m or 45s",
+            )
+            for age in ("30", "d", "-1d", "1.5h", "1 d", "1w", "1d2h", "٣d", "")
+        ),
+    ],
+)
+def test_what_is_not_clear_is_a_usage_error_that_deletes_nothing(
+    mail: MailCommand, mail_dir: Path, arguments: list[str], said: str
+) -> None:
+    keep(mail_dir, letter(1), age=90 * DAY)
+
+    result = mail("drop", *arguments)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith(f"\nError: {said}\n")
+    assert left(mail_dir) == ["<1@example.com>"]
+
+
+@pytest.mark.parametrize("arguments", [["<1@example.com>", "<2@example.com>"], ["--state", "stored"]])
+def test_without_a_terminal_the_answer_is_no(mail: MailCommand, mail_dir: Path, arguments: list[str]) -> None:
+    keep(mail_dir, letter(1), age=7_300)
+    keep(mail_dir, letter(2), age=60)
+
+    result = mail("drop", *arguments)
+
+    assert result.exit_code == 1
+    assert result.stdout == "<1@example.com>  stored, 2 h old\n<2@example.com>  stored, 1 min old\n"
+    assert result.stderr == "Error: nothing is dropped: there is no terminal to ask, and --yes is not given\n"
+    assert left(mail_dir) == ["<1@example.com>", "<2@example.com>"]
+
+
+@pytest.mark.parametrize("words", [b"n\n", b"\n", b"\x04"], ids=["no", "nothing", "end of file"])
+def test_a_no_in_the_terminal_deletes_nothing(mail_dir: Path, words: bytes) -> None:
+    keep(mail_dir, letter(1))
+
+    result = answer(words, mail_dir, "1@example.com")
+
+    assert result.returncode == 1
+    assert result.stdout.endswith("Delete this message for ever? [y/N]: ")
+    assert result.stderr.splitlines()[-1] == "Aborted!"
+    assert left(mail_dir) == ["<1@example.com>"]
+
+
+def test_a_yes_in_the_terminal_deletes_what_was_shown(mail_dir: Path) -> None:
+    for number in range(13):
+        keep(mail_dir, letter(number), age=1_000 - number)
+
+    result = answer(b"y\n", mail_dir, "--state", "stored")
+
+    assert result.returncode == 0
+    lines = result.stdout.splitlines()
+    assert lines[:10] == [f"<{number}@example.com>  stored, 16 min old" for number in range(10)]
+    assert lines[10:] == ["and 3 more", "Delete these 13 messages for ever? [y/N]: "]
+    assert result.stderr.endswith("13 dropped\n")
+    assert left(mail_dir) == []
+
+
+def test_a_name_that_is_not_there_leaves_all_where_they_are(mail: MailCommand, mail_dir: Path) -> None:
+    keep(mail_dir, letter(1))
+
+    result = mail("drop", "--yes", "<1@example.com>", "<9@example.com>", "dead-beef")
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: <9@example.com> is not in MAIL_DIR\nDEAD-BEEF is not in MAIL_DIR\n"
+    assert left(mail_dir) == ["<1@example.com>"]
+
+
+def test_so_does_a_name_of_several(mail: MailCommand, mail_dir: Path) -> None:
+    for number in range(2):
+        keep(mail_dir, letter(f"{REQUEST}.{number:016x}"))
+    keep(mail_dir, letter(1))
+
+    result = mail("drop", "--yes", "<1@example.com>", "3F0C-9A1B")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: 3F0C-9A1B stands for several messages. Name one of them:\n<")
+    assert len(left(mail_dir)) == 3
+
+
+@pytest.mark.parametrize("arguments", [["1@example.com"], ["--state", "stored"]])
+def test_what_is_being_handed_over_is_skipped(
+    mail: MailCommand, mail_dir: Path, dropped: Callable[[], list[str]], arguments: list[str]
+) -> None:
+    entry = Spool(mail_dir).store(letter(1))
+
+    result = mail("drop", "--yes", *arguments)
+    entry.release()
+
+    assert result.exit_code == 1
+    assert result.stderr == ("<1@example.com> is skipped: the service is sending it or has just tried\n0 dropped\n")
+    assert (left(mail_dir), dropped()) == (["<1@example.com>"], [])
+
+
+def test_a_file_that_is_not_a_message_stays_and_is_named(mail: MailCommand, mail_dir: Path) -> None:
+    keep(mail_dir, letter(1))
+    broken = keep(mail_dir, letter(2))
+    (mail_dir / broken.place).write_bytes(b"part of a visitor's message")
+
+    result = mail("drop", "--yes", "--state", "stored")
+
+    assert result.exit_code == 0
+    assert result.stderr == f"'{broken.place}' is not a message of this service: left alone\n1 dropped\n"
+    assert (mail_dir / broken.place).exists()
+
+
+def test_a_message_that_was_cut_since_it_was_chosen_stays(
+    mail: MailCommand, mail_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = keep(mail_dir, letter(1))
+    chosen = list(Spool(mail_dir).stored())
+    monkeypatch.setattr(Spool, "stored", lambda *_: chosen)
+    os.truncate(mail_dir / name.place, 100)
+
+    result = mail("drop", "--yes", "--state", "stored")
+
+    assert result.exit_code == 1
+    assert result.stderr == "<1@example.com> stays: it is not a message of this service\n0 dropped\n"
+    assert (mail_dir / name.place).exists()
+
+
+def test_a_message_that_cannot_be_removed_is_told_in_one_line(
+    mail: MailCommand, mail_dir: Path, monkeypatch: pytest.MonkeyPatch, dropped: Callable[[], list[str]]
+) -> None:
+    keep(mail_dir, letter(1))
+
+    def refuse(_: str) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    result = mail("drop", "--yes", "1@example.com")
+
+    assert result.exit_code == 1
+    assert result.stderr == "<1@example.com> stays: Operation not permitted\n0 dropped\n"
+    assert dropped() == []
+
+
+def test_it_deletes_nothing_on_a_read_only_disk(undelivered: Callable[..., None], tmp_path: Path) -> None:
+    undelivered(letter(1))
+
+    result = disks.run(disks.READ_ONLY, tmp_path, [*DROP, "--yes", "1@example.com"])
+
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == "Error: MAIL_DIR cannot be written, so no message could be deleted\n"

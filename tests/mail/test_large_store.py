@@ -1,0 +1,69 @@
+"""Very many messages in MAIL_DIR, as a spam wave during an outage leaves them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from app.mail.spool import Spool
+from tests.mail.conftest import keep, letter
+from tests.server.gunicorn import ROOT
+
+NUMBER = 20_000
+PROMISED_NUMBER = 100_000
+PROMISED_KILOBYTES = 100_000
+
+WITH_PEAK = """
+import atexit, pathlib, sys
+from flask.cli import main
+
+def tell_peak():
+    status = pathlib.Path("/proc/self/status").read_text()
+    sys.stderr.write(next(line for line in status.splitlines() if line.startswith("VmHWM")))
+
+atexit.register(tell_peak)
+main()
+"""
+"""The flask command, which tells at its end the most memory that it has used. A parent cannot measure this of a child:
+the kernel counts the parent's own memory, too."""
+
+
+def fill(mail_dir: Path) -> None:
+    """Gives few files many names, because files take longer to make. A file can have 10,000 names everywhere."""
+    for file in range(10):
+        name = keep(mail_dir, letter(file), age=3600, attempts=2, tried_at=1_700_000_000, answer="451")
+        place = mail_dir / name.place
+        first = int(name.stored_at)
+        for number in range(NUMBER // 10 - 1):
+            os.link(place, place.with_name(place.name.replace(f"{first}0000", f"{first + 1}{number:04}", 1)))
+
+
+def list_all(mail_dir: Path, *options: str) -> tuple[str, int]:
+    """What the command writes, and the kilobytes that it has used at most."""
+    result = subprocess.run(
+        [sys.executable, "-c", WITH_PEAK, "--app", "wsgi", "mail", "list", *options],
+        cwd=ROOT,
+        env=os.environ | {"MAIL_DIR": str(mail_dir)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return result.stdout, int(re.sub(r"\D", "", result.stderr.splitlines()[-1]))
+
+
+def test_all_are_listed_in_little_memory(mail_dir: Path) -> None:
+    Spool(mail_dir).prepare()
+    _, for_none = list_all(mail_dir)
+    fill(mail_dir)
+
+    table, for_table = list_all(mail_dir)
+    document, for_document = list_all(mail_dir, "--json")
+
+    assert table.count("\n") == NUMBER + 1
+    assert document.count('"message_id"') == NUMBER
+    for_each = (max(for_table, for_document) - for_none) / NUMBER
+    assert for_none + for_each * PROMISED_NUMBER < PROMISED_KILOBYTES

@@ -1,0 +1,228 @@
+"""flask mail status: one line and an exit status, as Nagios reads them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from freezegun import freeze_time
+
+from app.mail.smtp import SmtpSender
+from app.mail.spool import Spool
+from tests.mail import disks
+from tests.mail.conftest import STATES, MailCommand, keep, letter
+from tests.mail.server import HANG, SmtpServer
+from tests.server.gunicorn import ROOT
+
+MINUTE, HOUR = 60, 3600
+
+STATUS = [sys.executable, "-m", "flask", "--app", "wsgi", "mail", "status"]
+
+Facts = dict[str, Any]
+REFUSED: Facts = STATES["refused"]
+IN_DOUBT: Facts = STATES["in doubt"]
+GIVEN_UP: Facts = STATES["given up"]
+
+CASES: dict[str, tuple[list[Facts], int, str]] = {
+    "nothing": ([], 0, "OK - nothing is kept"),
+    "one that waits": ([{"age": 14 * MINUTE}], 0, "OK - 1 waiting; the oldest waits for 14 min"),
+    "on the first threshold": ([{"age": 15 * MINUTE}], 0, "OK - 1 waiting; the oldest waits for 15 min"),
+    "above the first threshold": (
+        [{"age": 15 * MINUTE + 1}, {"age": 1}],
+        1,
+        "WARNING - 2 waiting; the oldest waits for 15 min",
+    ),
+    "on the second threshold": ([{"age": HOUR}], 1, "WARNING - 1 waiting; the oldest waits for 1 h"),
+    "above the second threshold": ([{"age": HOUR + 1}], 2, "CRITICAL - 1 waiting; the oldest waits for 1 h"),
+    "refused": ([REFUSED], 1, "WARNING - 1 refused"),
+    "in doubt": ([IN_DOUBT], 1, "WARNING - 1 in doubt"),
+    "being sent": (
+        [{"age": 5, "attempts": 1, "tried_at": "now", "in_doubt": True}],
+        0,
+        "OK - 1 waiting; the oldest waits for 5 s",
+    ),
+    "given up": ([GIVEN_UP], 2, "CRITICAL - 1 given up"),
+    "some of each": (
+        [GIVEN_UP, REFUSED, IN_DOUBT, {"age": 20 * MINUTE}, {"age": 1}],
+        2,
+        "CRITICAL - 2 waiting, 1 in doubt, 1 refused, 1 given up; the oldest waits for 20 min",
+    ),
+}
+
+
+def outcome(result: Result) -> tuple[int, str, str]:
+    return result.exit_code, result.stdout, result.stderr
+
+
+@freeze_time("2026-11-22 08:00:00")
+@pytest.mark.parametrize(("messages", "level", "line"), CASES.values(), ids=CASES)
+def test_the_thresholds(
+    mail: MailCommand,
+    mail_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    messages: list[Facts],
+    level: int,
+    line: str,
+) -> None:
+    for number, facts in enumerate(messages):
+        tried_at = {"tried_at": int(time.time())} if facts.get("tried_at") == "now" else {}
+        keep(mail_dir, letter(number), **facts | tried_at)
+
+    def check(_: object) -> None:
+        """The mail server is well."""
+
+    monkeypatch.setattr(SmtpSender, "check", check)
+    with SmtpServer() as server:
+        result = mail("status", server=server)
+
+    assert outcome(result) == (level, f"{line}\n", "")
+
+
+def test_the_mail_server_is_asked(mail: MailCommand) -> None:
+    with SmtpServer("starttls", credentials=("web", "right")) as server:
+        result = mail("status", server=server)
+
+    assert outcome(result) == (0, "OK - nothing is kept\n", "")
+    assert server.arrivals == []
+
+
+def test_wrong_credentials_are_critical(mail: MailCommand) -> None:
+    with SmtpServer("starttls", credentials=("web", "right")) as server:
+        result = mail("status", server=server, SMTP_PASSWORD="wrong")
+
+    assert result.exit_code == 2
+    assert result.stdout.startswith("CRITICAL - the mail server refused SMTP_USERNAME with SMTP_PASSWORD: 535 ")
+    assert result.stdout.endswith("; nothing is kept\n")
+
+
+def test_a_mail_server_that_is_down_is_critical_whatever_is_kept(
+    mail: MailCommand, absent_server: SmtpServer, mail_dir: Path
+) -> None:
+    keep(mail_dir, letter(1), **REFUSED)
+
+    result = mail("status", server=absent_server)
+
+    assert outcome(result) == (
+        2,
+        "CRITICAL - the mail server cannot be reached: Connection refused; 1 refused\n",
+        "",
+    )
+
+
+def test_a_mail_server_that_hangs_is_critical_within_the_time_allowed(mail: MailCommand) -> None:
+    with SmtpServer(replies={"EHLO": HANG}) as server:
+        result = mail("status", server=server, SMTP_TIMEOUT="0.3")
+
+    assert outcome(result) == (
+        2,
+        "CRITICAL - the mail server did not answer within SMTP_TIMEOUT; nothing is kept\n",
+        "",
+    )
+
+
+def test_without_a_mail_server_it_counts_what_is_stored(mail: MailCommand, mail_dir: Path) -> None:
+    for number, facts in enumerate(STATES.values()):
+        keep(mail_dir, letter(number), **facts)
+
+    assert outcome(mail("status")) == (0, f"OK - SMTP_HOST is not set; {len(STATES)} stored\n", "")
+
+
+@pytest.mark.parametrize("with_server", [False, True])
+def test_a_directory_that_is_not_there_is_critical_and_not_made(
+    mail: MailCommand, absent_server: SmtpServer, mail_dir: Path, *, with_server: bool
+) -> None:
+    for folder in mail_dir.iterdir():
+        folder.rmdir()
+    mail_dir.rmdir()
+
+    result = mail("status", server=absent_server if with_server else None)
+
+    assert outcome(result) == (2, f"CRITICAL - MAIL_DIR='{mail_dir}' does not exist\n", "")
+    assert not mail_dir.exists()
+
+
+def test_a_directory_that_no_service_has_used_is_well_and_stays_empty(mail: MailCommand, mail_dir: Path) -> None:
+    for folder in mail_dir.iterdir():
+        folder.rmdir()
+
+    assert outcome(mail("status")) == (0, "OK - SMTP_HOST is not set; nothing is kept\n", "")
+    assert list(mail_dir.iterdir()) == []
+
+
+def test_a_disk_that_cannot_be_written_is_critical(mail_dir: Path, tmp_path: Path) -> None:
+    result = disks.run(disks.READ_ONLY, tmp_path, STATUS)
+
+    assert (result.returncode, result.stdout, result.stderr) == (
+        2,
+        f"CRITICAL - MAIL_DIR='{mail_dir}' cannot be written\n",
+        "",
+    )
+
+
+def test_a_full_disk_is_critical(mail_dir: Path, tmp_path: Path) -> None:
+    result = disks.run(disks.FULL, tmp_path, STATUS)
+
+    assert (result.returncode, result.stdout, result.stderr) == (
+        2,
+        f"CRITICAL - MAIL_DIR='{mail_dir}' takes no message: No space left on device\n",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PermissionError(13, "Permission denied"), "Permission denied"),
+        (ZeroDivisionError("secret"), "ZeroDivisionError"),
+    ],
+)
+def test_what_nobody_foresaw_is_critical_in_one_line(
+    mail: MailCommand, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def fail(_: Spool) -> None:
+        raise error
+
+    monkeypatch.setattr(Spool, "names", fail)
+
+    assert outcome(mail("status")) == (2, f"CRITICAL - the mail cannot be checked: {said}\n", "")
+
+
+def test_no_file_is_opened(mail: MailCommand, mail_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(mail_dir, letter(1))
+    (mail_dir / "new" / "strange").touch()
+    (mail_dir / "tmp" / "1.1.1").touch()
+    monkeypatch.setattr("app.mail.spool._open", lambda _: pytest.fail("a file was opened"))
+
+    assert outcome(mail("status")) == (0, "OK - SMTP_HOST is not set; 1 stored\n", "")
+
+
+def test_the_help_names_the_thresholds(mail: MailCommand) -> None:
+    text = " ".join(mail("status", "--help").stdout.split())
+
+    assert (
+        "OK, exit status 0 none of the following"
+        " WARNING, exit status 1 the oldest waiting message is older than 15 min, or a message is refused or in doubt"
+        " CRITICAL, exit status 2 the oldest waiting message is older than 1 h, or a message is given up,"
+        " or the mail server would take no message now, or MAIL_DIR does not exist, cannot be written or is full,"
+    ) in text
+
+
+def test_it_is_one_line_as_an_operator_types_it(mail_dir: Path) -> None:
+    keep(mail_dir, letter(1))
+
+    result = subprocess.run(
+        STATUS,
+        cwd=ROOT,
+        env={"MAIL_DIR": str(mail_dir)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (result.returncode, result.stdout, result.stderr) == (0, "OK - SMTP_HOST is not set; 1 stored\n", "")
