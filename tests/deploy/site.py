@@ -183,6 +183,14 @@ class Site:
     def log(self, instance: str) -> str:
         return self._log_of(instance).read_text()
 
+    def wait_for_log(self, instance: str, text: str) -> None:
+        """Return once the log of the instance holds the text."""
+
+        def probe() -> None:
+            assert text in self.log(instance)
+
+        self._wait(probe)
+
     def worker(self, instance: str) -> int:
         """The process id of the instance's newest worker."""
         return newest_worker(self.log(instance))

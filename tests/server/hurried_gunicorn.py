@@ -1,0 +1,19 @@
+"""The project's configuration of gunicorn in a service that looks after its mail all the time.
+
+RETRY_SECONDS takes the place of all pauses between the attempts for one message.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+
+from app.mail import health, kept, redelivery
+
+health.CHECK_INTERVAL = health.LONGEST_PAUSE = 0.2
+redelivery.INTERVAL = 0.1
+redelivery.SHARE = 1
+pause = kept.LATER_PAUSE = int(os.environ["RETRY_SECONDS"])
+kept.PAUSES = (pause, pause, pause, pause, pause)
+
+globals().update(runpy.run_path("gunicorn.conf.py"))
