@@ -12,18 +12,22 @@ PYTEST := $(BIN)/python -m pytest
 
 # The programs that a target starts, each with its package in Debian.
 DEPLOY := nginx:nginx nft:nftables ip:iproute2 systemd-analyze:systemd jq:jq curl:curl
+MTA := postfix:postfix postfix:libsasl2-modules
 BROWSER := chromium:chromium
 REDIS := redis-server:redis-server
 ATTACK := nginx:nginx $(REDIS)
 BENCH := wrk:wrk nginx:nginx $(REDIS) $(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)):php-fpm
 
-# $(call need,PROGRAMS): installs the packages of those that are missing.
+# $(call need,PROGRAMS): installs the packages of those that are missing. It asks nothing: ANSWERS are for debconf.
+# A package that would remove another one, such as a second mail server, is not installed.
+ANSWERS :=
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo)
 need = missing=; for program in $(1); do \
 		command -v $${program%:*} >/dev/null || missing="$$missing $${program\#*:}"; done; \
 	test -z "$$missing" || { \
 		echo "Installing Debian's packages$$missing, which 'make $@' needs"; \
-		$(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq $$missing; } \
+		$(AS_ROOT) apt-get update -qq && echo "$(ANSWERS)" | $(AS_ROOT) debconf-set-selections && \
+		$(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-remove $$missing; } \
 	|| { echo "Debian's packages$$missing could not be installed: please install them" >&2; exit 1; }
 
 # $(call fetch,PROGRAM,COMMAND): downloads. Without a network the program writes many lines, and one says more.
@@ -38,7 +42,7 @@ libraries = echo "Installing the libraries of $(2) into $(1)" && $(call fetch,pi
 	--quiet --disable-pip-version-check --require-hashes -r $(2))
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo install test test-deploy test-browser test-redis attack lint lint-api format check fuzz bench docs lock clean
+.PHONY: help run demo install test test-deploy test-browser test-redis test-mta attack lint lint-api format check fuzz bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +71,13 @@ test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example fo
 test-redis: $(VENV)/.dev ## Test the limits that processes share with a real redis-server
 	@$(call need,$(REDIS))
 	$(PYTEST) --numprocesses=2 --dist=loadscope tests/redis
+
+# Without an answer, Debian would start a Postfix that listens on port 25 of all addresses. One that has no configuration
+# is not started. Where Postfix is installed already, nothing of it is touched. Its master runs as root alone.
+test-mta: ANSWERS := postfix postfix/main_mailer_type select No configuration
+test-mta: $(VENV)/.dev ## Hand messages over to a real Postfix, on loopback ports of its own (as root)
+	@$(call need,$(MTA))
+	$(AS_ROOT) env PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -p no:cacheprovider --numprocesses=2 tests/mta
 
 attack: $(VENV)/.dev ## Attack the service as it is shipped (2 minutes; verdicts: build/attacks.txt)
 	@$(call need,$(ATTACK))

@@ -91,6 +91,7 @@ def developed(machine: Machine) -> Machine:
     ("target", "packages"),
     [
         ("test-deploy", "nginx nftables iproute2 systemd jq"),
+        ("test-mta", "postfix libsasl2-modules"),
         ("check", "nginx nftables iproute2 systemd jq chromium redis-server"),
     ],
 )
@@ -107,6 +108,20 @@ def test_what_is_missing_is_named_with_the_reason_before_it_is_installed(
         "apt-get update -qq",
     ]
     assert faults(result) == [f"Debian's packages {packages} could not be installed: please install them"]
+
+
+def test_the_installation_asks_nothing_removes_nothing_and_starts_no_mail_server(developed: Machine) -> None:
+    developed.add("apt-get", 'echo "$DEBIAN_FRONTEND apt-get $*"')
+    developed.add("debconf-set-selections", "exec cat")
+
+    result = developed.run("make", "--silent", "test-mta")
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[1:] == [
+        " apt-get update -qq",
+        "postfix postfix/main_mailer_type select No configuration",
+        "noninteractive apt-get install -y -qq --no-remove postfix libsasl2-modules",
+    ]
 
 
 def test_what_is_there_is_not_named(developed: Machine) -> None:

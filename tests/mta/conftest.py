@@ -1,0 +1,65 @@
+"""Fixtures of the tests that need Postfix."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.factories import contact_body
+from tests.mta.postfix import PATIENCE
+from tests.server.gunicorn import ROOT, Server, serving
+
+FIRST_CLIENT = int(IPv4Address("127.1.0.1"))
+Serve = Callable[[Mapping[str, str]], AbstractContextManager["Service"]]
+
+
+@dataclass(frozen=True)
+class Service:
+    """The service as it is started in production, and its operator."""
+
+    server: Server
+    environ: Mapping[str, str]
+    _clients: Iterator[str] = field(default_factory=lambda: map(str, map(IPv4Address, itertools.count(FIRST_CLIENT))))
+
+    def post(self, **fields: Any) -> tuple[int, str | None]:
+        """What a visitor with an address of its own is answered: the status and the error's code."""
+        server = replace(self.server, client=next(self._clients))
+        body = json.dumps(contact_body(**fields)).encode()
+        response, answer = server.request("POST", "/api/v1/contact", body, {"Content-Type": "application/json"})
+        return response.status, json.loads(answer).get("error", {}).get("code")
+
+    def mail(self, command: str) -> subprocess.CompletedProcess[str]:
+        """Run ``flask mail`` with the settings of the service."""
+        return subprocess.run(
+            [sys.executable, "-m", "flask", "--app", "wsgi", "mail", command],
+            cwd=ROOT,
+            env={"PATH": os.environ["PATH"], "MAIL_DIR": str(self.server.mail_dir), **self.environ},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+
+@pytest.fixture
+def serve(tmp_path: Path, authority_file: Path) -> Serve:
+    """Runs the service under the settings of a mail server, whose authority it trusts."""
+
+    @contextmanager
+    def serve(environ: Mapping[str, str]) -> Iterator[Service]:
+        environ = {"SSL_CERT_FILE": str(authority_file), **environ}
+        with serving(tmp_path, **environ) as server:
+            yield Service(server, environ)
+
+    return serve
