@@ -40,11 +40,7 @@ const ERRORS = {
   rate_limit: { advice: AFTER_COUNTDOWN },
   rate_limit_exceeded: { advice: AFTER_COUNTDOWN },
   too_fast: { advice: AFTER_COUNTDOWN },
-  mail_delivery_failed: {
-    advice:
-      "Su mensaje ha quedado guardado para entregarlo más tarde: no es necesario que lo envíe otra vez. Si es urgente" +
-      " o no recibe respuesta, póngase en contacto con nosotros por otro medio.",
-  },
+  mail_delivery_failed: {}, // `details.kept` says which advice is right
   internal_error: {}, // the service's hint suits a visitor
   method_not_allowed: SITE_FAULT,
   invalid_parameter: SITE_FAULT,
@@ -52,6 +48,17 @@ const ERRORS = {
   not_found: SITE_FAULT,
   endpoint_not_found: SITE_FAULT,
   unsupported_api_version: SITE_FAULT,
+};
+
+const KEPT = {
+  advice:
+    "Su mensaje ha quedado guardado para entregarlo más tarde: no es necesario que lo envíe otra vez. Si es urgente" +
+    " o no recibe respuesta, póngase en contacto con nosotros por otro medio.",
+};
+const NOT_KEPT = {
+  advice:
+    "Su mensaje no ha quedado guardado. Lo que ha escrito sigue aquí: envíelo de nuevo más tarde o póngase en contacto" +
+    " con nosotros por otro medio.",
 };
 
 const UNREACHABLE = {
@@ -100,8 +107,8 @@ async function submit(event) {
   const { headers, message, error } = await send();
   button.textContent = buttonText;
   if (error?.code === "too_fast") ts = serviceTime(headers);
-  if (error) showError(error);
-  else showConfirmation(message);
+  if (error) showError(error, referenceOf(headers));
+  else showConfirmation(message, referenceOf(headers));
   // A renewed ts needs less time than the refused one, for which Retry-After was meant.
   startCountdown(error?.code === "too_fast" ? quota(headers).reset : secondsToWait(headers));
 }
@@ -136,15 +143,17 @@ function findFaults() {
   return faults;
 }
 
-/** Show an error beside the fields that it concerns, else above the button. */
-function showError(error) {
+/** Show an error beside the fields that it concerns, else above the button. A message that is kept has a reference. */
+function showError(error, reference) {
   const { hint = "" } = error;
-  const { field, advice = hint, technical } = ERRORS[error.code] ?? {};
+  const known = { true: KEPT, false: NOT_KEPT }[error.details?.kept] ?? ERRORS[error.code] ?? {};
+  const { field, advice = hint, technical } = known;
   if (error.code === "bad_captcha") renewCaptcha();
   if (showFaults(error.details?.fields ?? (field ? { [field]: `${error.message} ${advice}` } : {}))) return;
 
   const line = (tag, textContent) => Object.assign(document.createElement(tag), { textContent });
   summary.replaceChildren(line("strong", error.message), line("p", advice));
+  if (error.details?.kept) summary.append(line("p", reference));
   if (technical) summary.append(line("small", `Detalle técnico (${error.code}): ${hint}`));
   summary.hidden = false;
   summary.focus();
@@ -171,8 +180,10 @@ function setFault(name, text) {
   else described.removeAttribute("aria-invalid");
 }
 
-function showConfirmation(message) {
-  confirmation.querySelector("p").textContent = message;
+function showConfirmation(message, reference) {
+  const [first, second] = confirmation.querySelectorAll("p");
+  first.textContent = message;
+  second.textContent = reference;
   form.hidden = true;
   confirmation.hidden = false;
   confirmation.focus();
@@ -198,6 +209,12 @@ function showKind() {
 function quota(headers) {
   const [, remaining = 1, reset = 0] = /r=(\d+);t=(\d+)/.exec(headers.get("RateLimit")) ?? [];
   return { remaining: Number(remaining), reset: Number(reset) };
+}
+
+/** The line that names the submission as the sales team's message does, such as `Referencia: 3F0C-9A1B`. */
+function referenceOf(headers) {
+  const [, first, second] = /^(....)(....)/.exec(headers.get("X-Request-ID")?.toUpperCase()) ?? [];
+  return first ? `Referencia: ${first}-${second}` : "";
 }
 
 function secondsToWait(headers) {

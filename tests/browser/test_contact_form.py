@@ -84,7 +84,10 @@ def test_each_kind_of_form_arrives_field_by_field(visitor: Visitor, mail_server:
     assert parse(arrival)["Subject"] == f"{KINDS[kind]}: Comercio Ejemplo S.L."
     assert parse(arrival)["Reply-To"] == "maria@example.com"
     labels = {"tema": "Tema", "tipo_de_partner": "Tipo de partner"}
+    reference = f"Referencia: {parse(arrival)['X-Reference']}"
+    expect(visitor.confirmation).to_contain_text(reference)
     assert lines_of(mail_server) == [
+        reference,
         "Nombre: María Ñúñez",
         "Empresa: Comercio Ejemplo S.L.",
         "Correo electrónico: maria@example.com",
@@ -368,8 +371,21 @@ def test_a_mail_server_that_is_down_loses_nothing(visit: Visit, tmp_path: Path) 
         visitor.sees_a_summary(ErrorCode.MAIL_DELIVERY_FAILED.message, "Su mensaje ha quedado guardado")
         visitor.record("mail-server-down")
         visitor.still_has_what_was_typed()
-    (kept,) = mailbox.Maildir(tmp_path / "mail", create=False)
-    assert kept["Reply-To"] == "maria@example.com"
+        (kept,) = mailbox.Maildir(tmp_path / "mail", create=False)
+        assert kept["Reply-To"] == "maria@example.com"
+        visitor.sees_a_summary(f"Referencia: {kept['X-Reference']}")
+
+
+def test_who_is_not_delivered_and_not_kept_is_asked_to_send_it_again(visitor: Visitor) -> None:
+    details = {"code": "mail_delivery_failed", "message": "No.", "status": 500, "details": {"kept": False}}
+    visitor.page.route(
+        "**/api/v1/contact", lambda route: route.fulfill(status=500, json={"ok": False, "error": details})
+    )
+    visitor.fill()
+    visitor.send()
+
+    visitor.sees_a_summary("Su mensaje no ha quedado guardado", "envíelo de nuevo más tarde")
+    visitor.still_has_what_was_typed()
 
 
 def test_a_service_out_of_reach_loses_nothing(unserved: Visitor) -> None:
@@ -561,7 +577,9 @@ def test_the_keyboard_alone_is_enough(visitor: Visitor, mail_server: SmtpServer)
     keys.press("Enter")
 
     expect(visitor.confirmation).to_be_focused()
+    (arrival,) = mail_server.arrivals
     assert lines_of(mail_server) == [
+        f"Referencia: {parse(arrival)['X-Reference']}",
         "Nombre: María Ñúñez",
         "Empresa: Comercio Ejemplo S.L.",
         "Correo electrónico: maria@example.com",
