@@ -16,12 +16,14 @@ from app.mail.cli import create_mail_commands
 from app.mail.kept import Name
 from app.mail.mailer import Mailer, create_mailer
 from app.mail.message import Message
+from app.mail.smtp import SmtpSender
 from app.mail.spool import Spool, Stored
 from tests.factories import make_settings
 from tests.mail.scripted import ScriptedServer
 from tests.mail.server import SmtpServer
 
 MakeMailer = Callable[..., Mailer]
+MakeSender = Callable[..., SmtpSender]
 MailCommand = Callable[..., Result]
 
 
@@ -94,6 +96,20 @@ def make_mailer(mail_dir: Path) -> Iterator[MakeMailer]:
     yield make
     for mailer in mailers:
         mailer.close()
+
+
+@pytest.fixture
+def make_sender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeSender]:
+    """Makes a sender to a server, with more settings if a test needs them."""
+    senders: list[SmtpSender] = []
+
+    def make(server: SmtpServer | ScriptedServer, **environ: str) -> SmtpSender:
+        senders.append(SmtpSender(make_settings(tmp_path_factory.mktemp("mail"), **server.environ | environ)))
+        return senders[-1]
+
+    yield make
+    for sender in senders:
+        sender.close()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import smtplib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,13 +17,10 @@ from app.mail.message import Message
 from app.mail.redelivery import Redelivery
 from app.mail.smtp import MAX_NOOPS, Deadline, SmtpSender
 from app.mail.spool import Spool
-from tests.factories import make_settings
 from tests.mail.clock import Pauses, run_short_after
-from tests.mail.conftest import MakeMailer
+from tests.mail.conftest import MakeMailer, MakeSender
 from tests.mail.scripted import Act, Connection, ScriptedServer
 from tests.mail.server import SmtpServer
-
-MakeSender = Callable[..., SmtpSender]
 
 GONE: dict[str, Callable[[Connection], None]] = {
     "421 while idle": lambda connection: connection.end(b"421 4.4.2 idle for too long\r\n"),
@@ -36,19 +33,6 @@ GONE: dict[str, Callable[[Connection], None]] = {
     "nonsense at NOOP": lambda connection: setattr(connection, "script", {"NOOP": "nonsense"}),
     "a flood at NOOP": lambda connection: setattr(connection, "script", {"NOOP": Act.FLOOD_WITH_A_LINE}),
 }
-
-
-@pytest.fixture
-def make_sender(tmp_path: Path) -> Iterator[MakeSender]:
-    senders: list[SmtpSender] = []
-
-    def make(server: ScriptedServer, **environ: str) -> SmtpSender:
-        senders.append(SmtpSender(make_settings(tmp_path, **server.environ | environ)))
-        return senders[-1]
-
-    yield make
-    for sender in senders:
-        sender.close()
 
 
 def send(sender: SmtpSender, message: Message) -> None:

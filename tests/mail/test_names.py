@@ -6,7 +6,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from app.mail import names
 from app.mail.message import Message
 from app.mail.smtp import Deadline, SmtpSender
-from tests.factories import make_settings
+from tests.mail.conftest import MakeSender
 from tests.mail.scripted import ScriptedServer
 
 PATIENCE = 0.1
@@ -82,19 +81,6 @@ def dns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Dns]:
         thread.join()
 
 
-@pytest.fixture
-def make_sender(tmp_path: Path) -> Iterator[Callable[..., SmtpSender]]:
-    senders: list[SmtpSender] = []
-
-    def make(server: ScriptedServer, **environ: str) -> SmtpSender:
-        senders.append(SmtpSender(make_settings(tmp_path, **server.environ | environ)))
-        return senders[-1]
-
-    yield make
-    for sender in senders:
-        sender.close()
-
-
 def resolvers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "smtp-resolver"]
 
@@ -109,9 +95,7 @@ def gives_up(wait: Callable[[], None]) -> bool:
     return True
 
 
-def test_all_who_need_the_addresses_wait_for_one_look_up(
-    make_sender: Callable[..., SmtpSender], message: Message, dns: Dns
-) -> None:
+def test_all_who_need_the_addresses_wait_for_one_look_up(make_sender: MakeSender, message: Message, dns: Dns) -> None:
     with ScriptedServer() as server, ThreadPoolExecutor(52) as pool:
         sender = make_sender(server, SMTP_HOST=MAIL_HOST, SMTP_TIMEOUT=str(PATIENCE))
         patient = pool.submit(send, sender, message)
@@ -129,7 +113,7 @@ def test_all_who_need_the_addresses_wait_for_one_look_up(
 
 
 def test_a_look_up_that_nobody_waits_for_any_more_is_not_asked_again(
-    make_sender: Callable[..., SmtpSender], message: Message, dns: Dns
+    make_sender: MakeSender, message: Message, dns: Dns
 ) -> None:
     with ScriptedServer() as server, ThreadPoolExecutor(1) as pool:
         sender = make_sender(server, SMTP_HOST=MAIL_HOST)
@@ -187,7 +171,7 @@ def test_an_address_needs_no_thread(dns: Dns, monkeypatch: pytest.MonkeyPatch, a
 
 
 def test_the_dns_is_not_asked_for_the_name_of_this_host(
-    make_sender: Callable[..., SmtpSender], message: Message, dns: Dns, monkeypatch: pytest.MonkeyPatch
+    make_sender: MakeSender, message: Message, dns: Dns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("getfqdn", "gethostbyname", "gethostbyname_ex", "gethostbyaddr"):
         monkeypatch.setattr(socket, name, lambda *_, name=name: pytest.fail(f"{name} was called"))
@@ -200,7 +184,7 @@ def test_the_dns_is_not_asked_for_the_name_of_this_host(
 
 @pytest.mark.parametrize("name", DOMAINS)
 def test_ehlo_says_the_name_of_this_host(
-    make_sender: Callable[..., SmtpSender], message: Message, monkeypatch: pytest.MonkeyPatch, name: str
+    make_sender: MakeSender, message: Message, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: name)
     with ScriptedServer() as server:
@@ -211,7 +195,7 @@ def test_ehlo_says_the_name_of_this_host(
 
 @pytest.mark.parametrize("name", NO_DOMAINS.values(), ids=NO_DOMAINS)
 def test_ehlo_says_the_address_of_a_host_whose_name_is_no_domain(
-    make_sender: Callable[..., SmtpSender], message: Message, monkeypatch: pytest.MonkeyPatch, name: str
+    make_sender: MakeSender, message: Message, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: name)
     with ScriptedServer() as server:

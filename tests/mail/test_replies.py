@@ -5,19 +5,16 @@ from __future__ import annotations
 import select
 import smtplib
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from app.mail.message import Message
 from app.mail.smtp import Deadline, InDoubtError, SmtpSender
-from tests.factories import make_settings
-from tests.mail.conftest import CONTENT
+from tests.mail.conftest import CONTENT, MakeSender
 from tests.mail.scripted import FLOOD, Act, ScriptedServer
 from tests.mail.server import Security
-
-MakeSender = Callable[[ScriptedServer], SmtpSender]
 
 MODES = pytest.mark.parametrize("pipelining", [False, True], ids=["one by one", "pipelining"])
 SECURITIES = pytest.mark.parametrize("security", ["none", "starttls", "tls"])
@@ -48,19 +45,6 @@ UNASKED = {
     "DATA": "354 go ahead\r\n250 2.0.0 stale",
 }
 """By the stage: a reply, and a second one in the same segment that answers nothing."""
-
-
-@pytest.fixture
-def make_sender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeSender]:
-    senders: list[SmtpSender] = []
-
-    def make(server: ScriptedServer) -> SmtpSender:
-        senders.append(SmtpSender(make_settings(tmp_path_factory.mktemp("mail"), **server.environ)))
-        return senders[-1]
-
-    yield make
-    for sender in senders:
-        sender.close()
 
 
 def send(sender: SmtpSender, message: Message, before_data_ends: Callable[[], None] = lambda: None) -> None:
