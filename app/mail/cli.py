@@ -145,7 +145,8 @@ def _add_acting(group: AppGroup, settings: Settings, spool: Spool) -> None:
     def resend_messages(identifiers: tuple[str, ...], *, waiting: bool) -> None:
         """Send all messages in MAIL_DIR now, or only the named ones, in whatever state they are.
 
-        Each message keeps its Message-ID. A message that the service is sending at this moment is skipped.
+        Each message keeps its Message-ID. A message that the service is sending at this moment is skipped. When the
+        mail server fails twice in a row, the other messages are not tried.
 
         The exit status is 1 if any message stays undelivered or is not there. It is 1 before anything is sent if an ID
         stands for several messages.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import smtplib
+import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -161,6 +163,12 @@ def hand_over(sender: SmtpSender, message: Message, deadline: Deadline, entry: E
 def is_about_message(error: OSError) -> bool:
     """True when the mail server answered to this message; any other failure is one of the server."""
     return isinstance(error, smtplib.SMTPSenderRefused | smtplib.SMTPRecipientsRefused | smtplib.SMTPDataError)
+
+
+def is_about_server(error: OSError) -> bool:
+    """True for a failure of the mail server or of the way there, which the next message may meet, too."""
+    failures = InDoubtError | smtplib.SMTPException | ConnectionError | TimeoutError | ssl.SSLError | socket.gaierror
+    return isinstance(error, failures) and not is_about_message(error)
 
 
 def answer_of(error: Exception) -> str:

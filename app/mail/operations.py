@@ -15,12 +15,18 @@ from app.mail.explain import explain, on_one_line, quote
 from app.mail.kept import Name
 from app.mail.listing import Listing, duration, fault_of
 from app.mail.lookup import find
-from app.mail.mailer import hand_over
+from app.mail.mailer import hand_over, is_about_server
 from app.mail.message import Message
 from app.mail.smtp import Deadline, InDoubtError, Reply, SmtpSender
 from app.mail.spool import NotAMessageError, Spool, Stored
 from app.mailbox import address_list
 from app.settings import Settings
+
+_ENOUGH = 2
+"""Failures of the mail server in a row after which no further message is tried.
+
+Each can take SMTP_TIMEOUT, and a message that is sent and not answered is in doubt.
+"""
 
 _SHOWN = 10
 """The most messages that are named before the question whether to delete them."""
@@ -76,30 +82,35 @@ def resend(settings: Settings, spool: Spool, identifiers: Sequence[str], wanted:
         raise click.ClickException("MAIL_DIR cannot be written, so a delivered message could not be removed")
     for identifier in missing:
         click.echo(f"{identifier} is not in MAIL_DIR", err=True)
-    failures = len(missing)
+    failures, in_a_row, number = len(missing), 0, 0
     for number, stored in enumerate(chosen, 1):
-        outcome, failed = _resend(spool, sender, stored, settings.smtp_timeout)
+        outcome, error = _resend(spool, sender, stored, settings.smtp_timeout)
         click.echo(f"{number}/{len(chosen)} {stored.message_id} {outcome}")
-        failures += failed
+        failures += error is not None
+        in_a_row = in_a_row + 1 if error and is_about_server(error) else 0
+        if in_a_row == _ENOUGH:
+            break
     sender.close()
+    if number < len(chosen):
+        click.echo(f"the mail server has failed {_ENOUGH} times in a row: the others were not tried", err=True)
     name_foreign(foreign)
     left = {place for place, name in spool.names() if name}.difference(foreign)
-    click.echo(f"{len(chosen)} handled, {len(left)} undelivered", err=True)
+    click.echo(f"{number} handled, {len(left)} undelivered", err=True)
     return not failures
 
 
-def _resend(spool: Spool, sender: SmtpSender, stored: Stored, timeout: float) -> tuple[str, bool]:
-    """Send one message; returns the outcome as text, and True when the message stays undelivered."""
+def _resend(spool: Spool, sender: SmtpSender, stored: Stored, timeout: float) -> tuple[str, OSError | None]:
+    """Send one message; returns the outcome as text, and the failure if the message stays undelivered."""
     try:
         with spool.claim(stored.place) as entry:
             if entry is None:
-                return "skipped: the service is sending it or has just tried", False
+                return "skipped: the service is sending it or has just tried", None
             receipt = hand_over(sender, entry.message(), Deadline(timeout), entry)
     except InDoubtError as error:
-        return f"in doubt: {explain(error)}", True
+        return f"in doubt: {explain(error)}", error
     except OSError as error:
-        return f"not delivered: {explain(error)}", True
-    return f"delivered: {on_one_line(receipt.answer)}", False
+        return f"not delivered: {explain(error)}", error
+    return f"delivered: {on_one_line(receipt.answer)}", None
 
 
 def drop(

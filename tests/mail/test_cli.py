@@ -329,6 +329,34 @@ class TestResend:
             ("<2@example.com>", State.REFUSED)
         ]
 
+    @pytest.mark.parametrize(
+        ("replies", "states"),
+        [
+            pytest.param({"message": DROP}, ["in doubt"] * 2 + ["waiting"] * 2, id="drops what it was sent"),
+            pytest.param({"connect": "421 busy"}, ["waiting"] * 4, id="takes no connection"),
+        ],
+    )
+    def test_a_server_that_fails_twice_in_a_row_is_not_tried_again(
+        self,
+        mail: MailCommand,
+        undelivered: Callable[..., None],
+        mail_dir: Path,
+        replies: dict[str, str],
+        states: list[str],
+    ) -> None:
+        undelivered(*map(letter, range(4)))
+
+        with SmtpServer(replies=replies) as server:
+            result = mail("resend", server=server)
+
+        assert result.exit_code == 1
+        assert len(result.stdout.splitlines()) == 2
+        assert result.stderr == (
+            "the mail server has failed 2 times in a row: the others were not tried\n2 handled, 4 undelivered\n"
+        )
+        assert [stored.name.state for stored in kept(mail_dir)] == states
+        assert [stored.name.attempts for stored in kept(mail_dir)] == [1, 1, 0, 0]
+
     def test_a_message_in_doubt_is_included_and_stays_in_doubt_if_no_answer_comes(
         self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
     ) -> None:
