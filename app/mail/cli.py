@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import NoReturn
 
 import click
 from flask.cli import AppGroup
 
 from app.mail.kept import Name, State
-from app.mail.listing import Listing, duration
+from app.mail.listing import HEADING, Listing, duration, fault_of, read_in_pieces
 from app.mail.lookup import AmbiguousError
-from app.mail.operations import drop, find_all, name_foreign, require_mail_dir, resend, send_test, whole
-from app.mail.spool import Spool, Stored
+from app.mail.operations import drop, find_all, name_foreign, require_mail_dir, resend, send_test
+from app.mail.spool import Spool
 from app.mail.status import LEVELS, WAITING_CRITICAL, WAITING_WARNING, Level, find_status
 from app.settings import Settings
-
-_PIECE = 1000
-"""Rows that are written at once. To write each by itself takes longer than to read its message."""
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _STATES = ", ".join(state.replace(" ", "-") for state in State)
@@ -105,14 +101,23 @@ def _add_reading(group: AppGroup, settings: Settings, spool: Spool) -> None:
     @click.option("--json", "as_json", is_flag=True, help="Write one JSON document. Its times are in UTC.")
     def list_messages(*, as_json: bool) -> None:
         require_mail_dir(settings)
-        foreign: list[str] = []
-        counted = _Counted(whole(_with_leftovers(spool), foreign))
+        listing = Listing(settings)
+        begin, separator, show = HEADING, "", listing.row
         if as_json:
-            _write(Listing(settings).document(counted, foreign))
+            begin, separator, show = '{"messages": [\n', ",\n", listing.entry
+        number, foreign = 0, []
+        for piece in read_in_pieces(spool, show):
+            foreign += piece.foreign
+            if piece.messages:
+                click.echo((separator if number else begin) + separator.join(piece.messages), nl=False)
+                number += len(piece.messages)
+        foreign += spool.leftovers()
+        if as_json:
+            files = json.dumps([{"file": place, "fault": fault_of(place)} for place in foreign])
+            click.echo(f'{"" if number else begin}\n], "foreign": {files}}}')
         else:
-            _write(Listing(settings).table(counted))
             name_foreign(foreign)
-        click.echo(f"{counted.number} undelivered", err=True)
+        click.echo(f"{number} undelivered", err=True)
 
     @group.command("show", epilog=_ID)
     @click.argument("identifier", metavar="ID")
@@ -194,30 +199,6 @@ def _add_acting(group: AppGroup, settings: Settings, spool: Spool) -> None:
 
 def _end(*, well: bool) -> NoReturn:
     raise click.exceptions.Exit(0 if well else 1)
-
-
-class _Counted:
-    """Counts the messages while they pass."""
-
-    def __init__(self, messages: Iterable[Stored]) -> None:
-        self._messages = messages
-        self.number = 0
-
-    def __iter__(self) -> Iterator[Stored]:
-        for stored in self._messages:
-            self.number += 1
-            yield stored
-
-
-def _with_leftovers(spool: Spool) -> Iterator[tuple[str, Stored | None]]:
-    yield from spool.stored()
-    for place in spool.leftovers():
-        yield place, None
-
-
-def _write(lines: Iterator[str]) -> None:
-    while piece := "".join(islice(lines, _PIECE)):
-        click.echo(piece, nl=False)
 
 
 def _state(text: str) -> State:

@@ -190,17 +190,21 @@ class Spool:
         for place in self._places():
             yield place, parse_name(place[_PREFIX:])
 
+    def places(self) -> list[str]:
+        """The place of each file, the oldest message first; raises OSError."""
+        return sorted(self._places(), key=lambda place: place[_PREFIX:])  # a name begins with the time
+
     def stored(self, wanted: Callable[[Name], bool] | None = None) -> Iterator[tuple[str, Stored | None]]:
         """The place of each file, the oldest message first; None for a file that is not a complete message.
 
         ``wanted`` chooses among the messages by their names. Raises OSError.
         """
-        for place in sorted(self._places(), key=lambda place: place[_PREFIX:]):  # a name begins with the time
+        for place in self.places():
             name = parse_name(place[_PREFIX:]) if wanted else None
             if wanted and name and not wanted(name):
                 continue
             message = self.read(place)
-            if message or self._exists(place):
+            if message or self.exists(place):
                 yield place, message
 
     def leftovers(self) -> Iterator[str]:
@@ -268,12 +272,13 @@ class Spool:
             return
         try:
             # Somebody else may have delivered or moved it before the lock was taken.
-            free = name and _lock(descriptor) and self._exists(place)
+            free = name and _lock(descriptor) and self.exists(place)
             yield Entry(self._maildir, name, place, descriptor) if name and free else None
         finally:
             os.close(descriptor)
 
-    def _exists(self, place: str) -> bool:
+    def exists(self, place: str) -> bool:
+        """True when something is at a place, and be it a broken link."""
         return os.path.lexists(f"{self._maildir}/{place}")
 
     def _is_leftover(self, file: str) -> bool:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from app.mail.spool import Spool
+import pytest
+
+from app.mail import listing
+from app.mail.spool import Spool, Stored
 from tests.mail.conftest import keep, letter
 from tests.server.gunicorn import ROOT
 
@@ -67,3 +72,42 @@ def test_all_are_listed_in_little_memory(mail_dir: Path) -> None:
     assert document.count('"message_id"') == NUMBER
     for_each = (max(for_table, for_document) - for_none) / NUMBER
     assert for_none + for_each * PROMISED_NUMBER < PROMISED_KILOBYTES
+
+
+# pytest has threads of its own, the command has none.
+forking = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
+
+@forking
+def test_nothing_is_missing_when_the_second_process_is_killed(
+    mail_dir: Path, undelivered: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "_PIECE", 1)
+    undelivered(*map(letter, range(6)))
+    (mail_dir / "new" / "strange").touch()
+    own = os.getpid()
+
+    def show(stored: Stored) -> str:
+        if os.getpid() != own:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return stored.message_id
+
+    pieces = list(listing.read_in_pieces(Spool(mail_dir), show))
+
+    messages = [message for piece in pieces for message in piece.messages]
+    assert messages == [f"<{number}@example.com>" for number in range(6)]
+    assert [place for piece in pieces for place in piece.foreign] == ["new/strange"]
+
+
+@forking
+def test_two_processes_show_what_one_would(
+    mail_dir: Path, undelivered: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "_PIECE", 1)
+    undelivered(*map(letter, range(6)))
+
+    pieces = listing.read_in_pieces(Spool(mail_dir), lambda stored: f"{os.getpid()} {stored.message_id}")
+    shown = [message.split() for piece in pieces for message in piece.messages]
+
+    assert [message_id for _, message_id in shown] == [f"<{number}@example.com>" for number in range(6)]
+    assert len({process for process, _ in shown}) == 2
