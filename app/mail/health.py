@@ -33,7 +33,7 @@ STORAGE_STATES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EROFS: "read
 """The state of a disk that takes no message, by the error number; any other error is FAIL."""
 
 PATIENCE = 1.0
-"""Seconds from the start of the checks in which whoever asks waits for the disk's first result."""
+"""Seconds from the start of the checks in which whoever asks waits for the disk's first result and the first census."""
 
 logger = logging.getLogger(__name__)
 
@@ -98,14 +98,15 @@ class MailHealth:
         """The newest results; starts the checks if the server has not done so."""
         if not self._started:
             self.start()
-        if self._storage.result is None:
-            self._storage.first_result.wait(max(0.0, self._patience_ends - time.monotonic()))
+        for first in (self._storage.first_result, self._redelivery.first_census):
+            if not first.is_set():
+                first.wait(max(0.0, self._patience_ends - time.monotonic()))
         server = self._server.state() if self._server else None
         storage = self._storage.state()
         ok = storage == OK and (self._server is None or server == OK)
         shown = (self._server or self._storage).result
         checked_at, latency_ms = (shown.checked_at, shown.latency_ms) if shown else (None, None)
-        return MailCheck(ok, server, storage, checked_at, latency_ms, self._redelivery.total())
+        return MailCheck(ok, server, storage, checked_at, latency_ms, self._redelivery.census.total)
 
     def stop(self) -> None:
         """End the threads. Waits at most one second for each thread, because a check may hang."""

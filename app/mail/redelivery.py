@@ -25,9 +25,6 @@ SHARE = 0.02
 BATCH = 5000
 """Messages that are handed over after one look, the oldest first."""
 
-PATIENCE = 1.0
-"""Seconds from the start in which whoever asks for the number of messages waits for the first census."""
-
 _BREATH_AFTER = 250
 """Names that are read before other threads get their turn."""
 
@@ -58,6 +55,11 @@ class Census:
         self._has_server = has_server
         self._sent_before = now - sending_seconds
 
+    @property
+    def total(self) -> int:
+        """The number of all messages."""
+        return self.counts.total()
+
     def add(self, name: Name) -> None:
         """Count a message."""
         state = name.state if self._has_server else State.STORED
@@ -82,27 +84,20 @@ class Redelivery:
         self._sending_seconds = sending_seconds
         self._server_there_at = self._server_back_at = 0.0
         self._survey_seconds = 0.0
-        self._patience_ends = 0.0
         self._not_messages: set[str] = set()
         self._resting: dict[str, float] = {}
         self._stopped = threading.Event()
         self._wake = threading.Event()
-        self._looked = threading.Event()
         self._thread: threading.Thread | None = None
         self.census = self._new_census()
         """The newest numbers."""
+        self.first_census = threading.Event()
+        """Set once the thread has looked, or has failed to."""
 
     def start(self) -> None:
         """Start the thread, once per process."""
-        self._patience_ends = time.monotonic() + PATIENCE
         self._thread = threading.Thread(target=self._run, name="mail-redelivery", daemon=True)
         self._thread.start()
-
-    def total(self) -> int:
-        """The number of kept messages. In the first second after the start the caller waits for the first census."""
-        if not self._looked.is_set():
-            self._looked.wait(max(0.0, self._patience_ends - time.monotonic()))
-        return self.census.counts.total()
 
     def server_is_there(self, after_outage: bool) -> None:  # noqa: FBT001 - a callback of the health
         """Try at once what the mail server's return concerns.
@@ -156,7 +151,7 @@ class Redelivery:
                 more = self.look()
             except Exception as error:  # noqa: BLE001 - the thread must go on
                 logger.error("MAIL_DIR cannot be looked after: %s", type(error).__name__)
-            self._looked.set()
+            self.first_census.set()
             if not more:
                 self._wake.wait(self._pause())
             self._wake.clear()
@@ -189,7 +184,7 @@ class Redelivery:
         self._not_messages = known
         self.census = census
         self._survey_seconds = time.monotonic() - begun
-        self._looked.set()
+        self.first_census.set()
         return [place for _, place in oldest]
 
     def _try(self, redeliver: Callable[[Message, Entry], object], place: str) -> str | None:

@@ -429,7 +429,7 @@ def test_a_file_that_is_no_message_is_opened_once_and_stops_nothing(
 
     assert arrived(server) == ["<2@example.com>"]
     assert claim.call_count == 3
-    assert redelivery.total() == 0
+    assert redelivery.census.total == 0
 
 
 def test_a_message_that_could_not_be_opened_once_is_not_forgotten(
@@ -477,7 +477,7 @@ def test_messages_that_cannot_be_read_stand_in_no_other_s_way_and_are_read_later
             patch.setattr(Spool, "claim", refuse)
             looks = [redelivery.look() for _ in range(3)]
         first = arrived(server)
-        counted = redelivery.total()
+        counted = redelivery.census.total
         monotonic = time.monotonic
         monkeypatch.setattr(time, "monotonic", lambda: monotonic() + HOUR)
         redelivery.look()
@@ -587,7 +587,7 @@ def test_messages_are_counted_anew_while_a_slow_server_takes_them(
 
     with SmtpServer() as server:
         redelivery = look_after(make_mailer(server))
-        looks = [(redelivery.look(), redelivery.total(), len(server.arrivals)) for _ in range(3)]
+        looks = [(redelivery.look(), redelivery.census.total, len(server.arrivals)) for _ in range(3)]
 
     assert looks == [(True, 3, 1), (True, 2, 2), (False, 1, 3)]
 
@@ -644,15 +644,14 @@ class TestThread:
         mail_dir: Path,
         message: Message,
         clock: Clock,
-        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         with SmtpServer() as server:
             mailer = make_mailer(server)
         fail_to_deliver(mailer, message)
         redelivery = look_after(mailer)
-        monkeypatch.setattr(module, "PATIENCE", 30)
         redelivery.start()
-        counted = redelivery.total()
+        assert redelivery.first_census.wait(30)
+        counted = redelivery.census.total
         taken = Event()
         server.on_message = taken.set
 
