@@ -130,10 +130,10 @@ def read_in_pieces(spool: Spool, show: Callable[[Stored], str]) -> Iterator[Piec
 
     def read(places: list[str]) -> Piece:
         piece = Piece([], [])
-        for place in places:
-            if stored := spool.read(place):
+        for place, stored in spool.read_all(places):
+            if stored:
                 piece.messages.append(show(stored))
-            elif spool.exists(place):
+            else:
                 piece.foreign.append(place)
         return piece
 

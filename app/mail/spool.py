@@ -9,7 +9,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -199,12 +199,16 @@ class Spool:
 
         ``wanted`` chooses among the messages by their names. Raises OSError.
         """
-        for place in self.places():
-            name = parse_name(place[_PREFIX:]) if wanted else None
-            if wanted and name and not wanted(name):
-                continue
+        places: Iterable[str] = self.places()
+        if wanted is not None:
+            places = (place for place in places if (name := parse_name(place[_PREFIX:])) is None or wanted(name))
+        return self.read_all(places)
+
+    def read_all(self, places: Iterable[str]) -> Iterator[tuple[str, Stored | None]]:
+        """Each place where there still is a file; None for one that is not a complete message."""
+        for place in places:
             message = self.read(place)
-            if message or self.exists(place):
+            if message or self._exists(place):
                 yield place, message
 
     def leftovers(self) -> Iterator[str]:
@@ -272,13 +276,12 @@ class Spool:
             return
         try:
             # Somebody else may have delivered or moved it before the lock was taken.
-            free = name and _lock(descriptor) and self.exists(place)
+            free = name and _lock(descriptor) and self._exists(place)
             yield Entry(self._maildir, name, place, descriptor) if name and free else None
         finally:
             os.close(descriptor)
 
-    def exists(self, place: str) -> bool:
-        """True when something is at a place, and be it a broken link."""
+    def _exists(self, place: str) -> bool:
         return os.path.lexists(f"{self._maildir}/{place}")
 
     def _is_leftover(self, file: str) -> bool:
