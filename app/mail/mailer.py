@@ -13,12 +13,9 @@ from typing import Protocol
 from app.mail.bulkhead import Bulkhead, FullError
 from app.mail.explain import timed_out
 from app.mail.message import Message
-from app.mail.smtp import ClosingError, Deadline, InDoubtError, Receipt, SmtpSender
+from app.mail.smtp import PERMANENT, ClosingError, Deadline, InDoubtError, Receipt, SmtpSender
 from app.mail.spool import Entry, Spool
 from app.settings import Settings
-
-_PERMANENT = range(500, 600)
-"""The reply codes after which no repetition helps."""
 
 logger = logging.getLogger(__name__)
 
@@ -181,7 +178,7 @@ def answer_of(error: Exception) -> str:
 
 def _is_refusal(error: OSError) -> bool:
     """True for a 5xx to the sender, to all recipients or to the content (RFC 5321, section 4.2.1)."""
-    return is_about_message(error) and min(_codes(error), default=0) in _PERMANENT
+    return is_about_message(error) and min(_codes(error), default=0) in PERMANENT
 
 
 def _codes(error: Exception) -> set[int]:

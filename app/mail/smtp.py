@@ -32,7 +32,8 @@ With a check every 15 seconds, an idle process logs in every 21 checks: at most 
 
 _READY, _OK, _WILL_FORWARD, _GO_AHEAD, _CLOSING = 220, 250, 251, 354, 421
 _REFUSALS = range(400, 600)
-_PERMANENT = 500
+PERMANENT = range(500, 600)
+"""The reply codes after which no repetition helps (RFC 5321, section 4.2.1)."""
 _CHUNK = 16_384
 _REPLY_OCTETS = 65_536
 """The longest reply. RFC 5321 allows 512 octets in a line (section 4.5.3.1.5) and any number of lines."""
@@ -121,7 +122,7 @@ class SmtpSender:
             except smtplib.SMTPSenderRefused as error:
                 # This sender was good enough before. The server takes no further message in the connection, or has
                 # forgotten the login.
-                if error.smtp_code < _PERMANENT:
+                if error.smtp_code < PERMANENT.start:
                     raise
                 deadline.remaining()
                 logger.debug("the mail server takes no further message in a kept connection")
