@@ -158,7 +158,7 @@ def _in_two_processes(read: Callable[[list[str]], Piece], parts: list[list[str]]
         for number, part in enumerate(parts):
             try:
                 yield receiving.recv() if number % 2 else read(part)
-            except EOFError:  # the second process was killed
+            except (EOFError, OSError):  # the second process was killed, perhaps while it was sending
                 yield read(part)
     finally:
         helper.terminate()  # it may still be at work when nobody reads on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import signal
@@ -78,9 +79,20 @@ def test_all_are_listed_in_little_memory(mail_dir: Path) -> None:
 forking = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
 
+def die_at_once() -> str:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def die_while_sending() -> str:
+    signal.setitimer(signal.ITIMER_REAL, 0.3)  # SIGALRM ends a process
+    return "x" * 2**20  # more than a pipe takes before it is read
+
+
 @forking
+@pytest.mark.parametrize("die", [die_at_once, die_while_sending])
 def test_nothing_is_missing_when_the_second_process_is_killed(
-    mail_dir: Path, undelivered: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    mail_dir: Path, undelivered: Callable[..., None], monkeypatch: pytest.MonkeyPatch, die: Callable[[], str]
 ) -> None:
     monkeypatch.setattr(listing, "_PIECE", 1)
     undelivered(*map(letter, range(6)))
@@ -88,9 +100,11 @@ def test_nothing_is_missing_when_the_second_process_is_killed(
     own = os.getpid()
 
     def show(stored: Stored) -> str:
-        if os.getpid() != own:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return stored.message_id
+        if os.getpid() == own:
+            for helper in multiprocessing.active_children():
+                helper.join(60)
+            return stored.message_id
+        return die()
 
     pieces = list(listing.read_in_pieces(Spool(mail_dir), show))
 
