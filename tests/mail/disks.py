@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
-from tests.server.gunicorn import ROOT
+from tests.mail import command as command_line
 
 _FOLDERS = 'mkdir -p "$0/tmp" "$0/new" "$0/cur" && chmod 700 "$0"'
 USUAL = _FOLDERS
@@ -21,12 +20,5 @@ def run(disk: str, directory: Path, command: list[str], **environ: str) -> subpr
     """Runs a command while MAIL_DIR, the directory's ``mail``, is such a disk."""
     mail_dir = directory / "mail"
     mail_dir.mkdir(exist_ok=True)
-    return subprocess.run(
-        ["unshare", "--map-root-user", "--mount", "sh", "-c", f'{disk} && exec "$@"', str(mail_dir), *command],
-        cwd=ROOT,
-        env=os.environ | {"MAIL_DIR": str(mail_dir)} | environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    there = ["unshare", "--map-root-user", "--mount", "sh", "-c", f'{disk} && exec "$@"', str(mail_dir)]
+    return command_line.run([*there, *command], mail_dir, environ)

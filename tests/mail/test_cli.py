@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from app.mail.spool import Spool
 from tests.mail import disks
+from tests.mail.command import FLASK_MAIL, run
 from tests.mail.conftest import DAY, REQUEST, STATES, MailCommand, MakeMailer, arrived, keep, kept, letter
 from tests.mail.scripted import ScriptedServer
 from tests.mail.server import DROP, HANG, HOST, SmtpServer, authority, parse
@@ -111,8 +111,6 @@ FAILURES: dict[str, tuple[SmtpServer, dict[str, str], str]] = {
     ),
 }
 """A server, the settings that differ from its own, and what the operator is told."""
-
-FLASK = [sys.executable, "-m", "flask", "--app", "wsgi"]
 
 
 class TestList:
@@ -242,7 +240,7 @@ class TestList:
     def test_it_works_on_a_read_only_disk(self, undelivered: Callable[..., None], tmp_path: Path) -> None:
         undelivered(letter(1))
 
-        result = disks.run(disks.READ_ONLY, tmp_path, [*FLASK, "mail", "list"])
+        result = disks.run(disks.READ_ONLY, tmp_path, [*FLASK_MAIL, "list"])
 
         assert result.returncode == 0
         assert "stored    <1@example.com>" in result.stdout
@@ -256,7 +254,7 @@ class TestResend:
         undelivered(letter(1))
 
         with SmtpServer() as server:
-            result = disks.run(disks.READ_ONLY, tmp_path, [*FLASK, "mail", "resend"], **server.environ)
+            result = disks.run(disks.READ_ONLY, tmp_path, [*FLASK_MAIL, "resend"], **server.environ)
 
         assert result.returncode == 1
         assert result.stderr.endswith(
@@ -271,7 +269,7 @@ class TestResend:
 
         with SmtpServer() as server:
             full = f'{disks.TMPFS} && cp {content} "$0/new/{path.name}" && {disks.FILL}'
-            result = disks.run(full, tmp_path, [*FLASK, "mail", "resend"], **server.environ)
+            result = disks.run(full, tmp_path, [*FLASK_MAIL, "resend"], **server.environ)
 
         assert (result.returncode, arrived(server)) == (0, ["<1@example.com>"])
         assert result.stderr == "1 handled, 0 undelivered\n"
@@ -456,15 +454,7 @@ class TestResend:
 def test_a_directory_that_does_not_exist_is_said_so_in_one_line_and_not_made(tmp_path: Path, command: str) -> None:
     mistyped = tmp_path / "mial"
     with SmtpServer() as server:
-        result = subprocess.run(
-            [*FLASK, "mail", *command.split()],
-            cwd=ROOT,
-            env=os.environ | {"MAIL_DIR": str(mistyped), "LOG_LEVEL": "warning"} | server.environ,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        result = run([*FLASK_MAIL, *command.split()], mistyped, {"LOG_LEVEL": "warning"} | server.environ)
 
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == f"Error: MAIL_DIR='{mistyped}' does not exist\n"
@@ -488,16 +478,9 @@ def test_a_reader_who_has_seen_enough_ends_the_list_quietly(mail_dir: Path) -> N
     for number in range(2_000):
         keep(mail_dir, letter(number))
 
-    result = subprocess.run(
-        ["sh", "-c", '"$@" | head -n 1', "sh", *FLASK, "mail", "list"],
-        cwd=ROOT,
-        env=os.environ | {"MAIL_DIR": str(mail_dir)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    result = run(["sh", "-c", '"$@" | head -n 1', "sh", *FLASK_MAIL, "list"], mail_dir)
 
+    result.check_returncode()
     assert result.stdout.startswith("   AGE  FORM ")
     assert result.stderr == ""
 
@@ -637,7 +620,7 @@ def test_a_reply_with_a_character_that_the_terminal_has_not_stops_no_command(mai
 
     with ScriptedServer({"message": "250 aceptado \N{CHECK MARK}"}) as server:
         result = subprocess.run(
-            [sys.executable, "-m", "flask", "--app", "wsgi", "mail", "resend"],
+            [*FLASK_MAIL, "resend"],
             cwd=ROOT,
             env=os.environ | server.environ | {"MAIL_DIR": str(mail_dir), "PYTHONIOENCODING": "latin-1"},
             capture_output=True,

@@ -6,7 +6,6 @@ import logging
 import os
 import pty
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,11 +13,11 @@ import pytest
 
 from app.mail.spool import Spool
 from tests.mail import disks
+from tests.mail.command import FLASK_MAIL, run
 from tests.mail.conftest import DAY, REQUEST, STATES, MailCommand, keep, kept, letter
 from tests.mail.server import SmtpServer
-from tests.server.gunicorn import ROOT
 
-DROP = [sys.executable, "-m", "flask", "--app", "wsgi", "mail", "drop"]
+DROP = [*FLASK_MAIL, "drop"]
 
 
 @pytest.fixture
@@ -37,16 +36,7 @@ def answer(words: bytes, mail_dir: Path, *arguments: str) -> subprocess.Complete
     typing, terminal = pty.openpty()
     try:
         os.write(typing, words)
-        return subprocess.run(
-            [*DROP, *arguments],
-            cwd=ROOT,
-            env=os.environ | {"MAIL_DIR": str(mail_dir)},
-            stdin=terminal,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return run([*DROP, *arguments], mail_dir, stdin=terminal)
     finally:
         os.close(typing)
         os.close(terminal)

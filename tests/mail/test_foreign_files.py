@@ -6,8 +6,6 @@ import fcntl
 import json
 import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +14,9 @@ import pytest
 
 from app.mail.message import Message
 from app.mail.spool import Spool
+from tests.mail.command import FLASK_MAIL, run
 from tests.mail.conftest import MailCommand, arrived, kept, letter
 from tests.mail.server import SmtpServer
-from tests.server.gunicorn import ROOT
 
 NAME = "1700000000000000000.7.3"
 """A name that the service gives to the message ``<3@example.com>``."""
@@ -143,16 +141,9 @@ def test_a_file_that_cannot_be_read_is_named_and_stops_nothing(
     # Root may read everything, unless its capabilities are taken away.
     powerless = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
 
-    result = subprocess.run(
-        [*powerless, sys.executable, "-m", "flask", "--app", "wsgi", "mail", "list"],
-        cwd=ROOT,
-        env=os.environ | {"MAIL_DIR": str(mail_dir)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    result = run([*powerless, *FLASK_MAIL, "list"], mail_dir)
 
+    result.check_returncode()
     assert "<2@example.com>" in result.stdout
     assert f"'new/{unreadable.name}' is not a message of this service" in result.stderr
     assert result.stderr.endswith("\n1 undelivered\n")

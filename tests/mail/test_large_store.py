@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +14,8 @@ import pytest
 
 from app.mail import listing
 from app.mail.spool import Spool, Stored
+from tests.mail.command import run
 from tests.mail.conftest import keep, letter
-from tests.server.gunicorn import ROOT
 
 NUMBER = 20_000
 PROMISED_NUMBER = 100_000
@@ -49,15 +48,8 @@ def fill(mail_dir: Path) -> None:
 
 def list_all(mail_dir: Path, *options: str) -> tuple[str, int]:
     """What the command writes, and the kilobytes that it has used at most."""
-    result = subprocess.run(
-        [sys.executable, "-c", WITH_PEAK, "--app", "wsgi", "mail", "list", *options],
-        cwd=ROOT,
-        env=os.environ | {"MAIL_DIR": str(mail_dir)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    result = run([sys.executable, "-c", WITH_PEAK, "--app", "wsgi", "mail", "list", *options], mail_dir)
+    result.check_returncode()
     return result.stdout, int(re.sub(r"\D", "", result.stderr.splitlines()[-1]))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,13 +18,14 @@ from app.mail.spool import Spool, Stored
 from app.mailbox import Mailbox
 from tests.factories import contact_body
 from tests.mail import disks
+from tests.mail.command import FLASK_MAIL
 from tests.mail.conftest import REQUEST, MailCommand, keep, letter
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import ROOT
 
 LOCAL_PART = f"{REQUEST}.0123456789abcdef"
 ELSEWHERE = "00000000000000000000000000000000.0123456789abcdef"
-SHOW = [sys.executable, "-m", "flask", "--app", "wsgi", "mail", "show"]
+SHOW = [*FLASK_MAIL, "show"]
 
 NAMES = [
     f"<{LOCAL_PART}@example.com>",

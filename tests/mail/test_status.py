@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,14 @@ from freezegun import freeze_time
 from app.mail.smtp import SmtpSender
 from app.mail.spool import Spool
 from tests.mail import disks
+from tests.mail.command import FLASK_MAIL
 from tests.mail.conftest import STATES, MailCommand, keep, letter
 from tests.mail.server import HANG, SmtpServer
 from tests.server.gunicorn import ROOT
 
 MINUTE, HOUR = 60, 3600
 
-STATUS = [sys.executable, "-m", "flask", "--app", "wsgi", "mail", "status"]
+STATUS = [*FLASK_MAIL, "status"]
 
 Facts = dict[str, Any]
 REFUSED: Facts = STATES["refused"]
