@@ -12,6 +12,7 @@ from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from app.mailbox import Mailbox, parse_mailbox, parse_mailboxes
 
@@ -61,6 +62,8 @@ class Settings:
     """Seconds for a complete hand-over to the mail server."""
     sales_email: tuple[Mailbox, ...]
     mail_from: Mailbox
+    mail_timezone: ZoneInfo
+    """The time zone in which messages show and date their time."""
     mail_dir: Path
     public_base_url: str | None
     cors_origins: tuple[str, ...]
@@ -97,6 +100,7 @@ class Settings:
                 f"e-mail addresses separated by commas, each {NAMED}",
             ),
             mail_from=env.read("MAIL_FROM", parse_mailbox, "web@localhost", f"one e-mail address, {NAMED}"),
+            mail_timezone=env.read("MAIL_TIMEZONE", _time_zone, "UTC", "an IANA time zone such as America/Montevideo"),
             mail_dir=env.read("MAIL_DIR", _private_directory, "var/mail", PRIVATE_DIRECTORY),
             public_base_url=env.read(
                 "PUBLIC_BASE_URL", _base_url, None, "an http or https address without query or fragment"
@@ -243,6 +247,16 @@ def _seconds(raw: str) -> float:
     if not 0 < seconds <= MAX_TIMEOUT:
         raise ValueError
     return seconds
+
+
+def _time_zone(raw: str) -> ZoneInfo:
+    # The letters of IANA's names. Other files and folders beside the zones, such as localtime, begin with a small one.
+    if not re.fullmatch(r"[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*", raw):
+        raise ValueError
+    try:
+        return ZoneInfo(raw)
+    except (ZoneInfoNotFoundError, OSError) as error:  # an OSError when it is a folder of the package tzdata
+        raise ValueError from error
 
 
 def _private_directory(raw: str) -> Path:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
@@ -67,6 +68,7 @@ DEFAULTS = {
     "SMTP_USERNAME": None,
     "SMTP_PASSWORD": None,
     "SMTP_TIMEOUT": 10,
+    "MAIL_TIMEZONE": ZoneInfo("UTC"),
     "PUBLIC_BASE_URL": None,
     "CORS_ORIGINS": ("*",),
     "TRUSTED_PROXIES": 0,
@@ -116,6 +118,18 @@ VALID: dict[str, dict[str, Any]] = {
             "la.web+formularios@example.com",
             "!#$%&'*+/=?^_`{|}~-@example.com",
             "w" * 64 + "@example.com",
+        )
+    },
+    "MAIL_TIMEZONE": {
+        name: ZoneInfo(name)
+        for name in (
+            "America/Montevideo",
+            "America/Argentina/ComodRivadavia",
+            "America/Port-au-Prince",
+            "Etc/GMT+3",
+            "Europe/Madrid",
+            "GB-Eire",
+            "UTC",
         )
     },
     "PUBLIC_BASE_URL": {
@@ -232,6 +246,36 @@ INVALID = {
         "web@example..com",
         "web@ñandú.example",
     ),
+    "MAIL_TIMEZONE": (
+        "America/Macondo",
+        "America/MONTEVIDEO",
+        "america/montevideo",
+        "utc",
+        "UTC-3",
+        "-03:00",
+        "Europe",
+        "America/Argentina",
+        "Europe/",
+        "/Europe/Madrid",
+        "/usr/share/zoneinfo/Europe/Madrid",
+        "Europe//Madrid",
+        "Europe/../Europe/Madrid",
+        "../zoneinfo/Europe/Madrid",
+        "./UTC",
+        "..",
+        "localtime",
+        "posixrules",
+        "posix/Europe/Madrid",
+        "right/Europe/Madrid",
+        "zone.tab",
+        "Europe/Ma drid",
+        "Europe\\Madrid",
+        "Europe/Madrid\0",
+        "Europe/Ma\0drid",
+        "España/Madrid",
+        "Europe/Madrid\udcf1",
+        "A" * 5000,
+    ),
     "PUBLIC_BASE_URL": (
         "www.example.com",
         "ftp://www.example.com",
@@ -323,6 +367,7 @@ ACCEPTED = {
     "SMTP_TIMEOUT": ["seconds", "0", "300"],
     "SALES_EMAIL": ["e-mail addresses", "commas", '"Ventas, Uruguay" <ventas@example.com>'],
     "MAIL_FROM": ["one e-mail address", "Formulario web <web@example.com>"],
+    "MAIL_TIMEZONE": ["an IANA time zone such as America/Montevideo"],
     "PUBLIC_BASE_URL": ["http", "https"],
     "CORS_ORIGINS": ["*", "https://", "commas"],
     "TRUSTED_PROXIES": ["number", "0"],
@@ -377,6 +422,12 @@ def test_a_valid_value_is_taken(name: str, raw: str, read: ReadEnv) -> None:
     settings = read(**environ)
 
     assert value_of(settings, name) == VALID[name][raw]
+
+
+def test_every_time_zone_of_the_machine_is_taken(read: ReadEnv) -> None:
+    zones = available_timezones() - {"localtime"}  # Debian's link to the zone of the machine itself
+
+    assert {read(MAIL_TIMEZONE=zone).mail_timezone.key for zone in zones} == zones
 
 
 class TestFaults:
