@@ -10,6 +10,7 @@ from marshmallow import INCLUDE, Schema, ValidationError, fields, pre_load
 from marshmallow.validate import Length, OneOf, Range
 
 from app.contact.submission import FORM_TYPES, Address
+from app.contact.typed import visible
 
 MAX_ADDRESS_BYTES = 254
 """The longest address in bytes. A path has 256, its angle brackets included (RFC 5321, section 4.5.3.1.3)."""
@@ -32,6 +33,8 @@ class _Email(_Text):
                 raise EmailSyntaxError("The address is too long.")
             # test_environment: the syntax of addresses under .test is valid, and test tools generate them.
             address = validate_email(text, check_deliverability=False, test_environment=True)
+            if visible(address.normalized) != address.normalized:
+                raise EmailSyntaxError("The address has an invisible character.")
         except EmailNotValidError as error:
             raise ValidationError("Debe ser una dirección de correo electrónico.") from error
         return Address(address.normalized, address.ascii_email)

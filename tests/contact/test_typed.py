@@ -1,0 +1,171 @@
+"""The text of a visitor: everything that can be seen is left in it, and nothing invisible."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+
+from app.contact.typed import direction, isolated, one_line, shorten, visible
+
+LINE_BREAKS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
+
+DIRECTION_CONTROLS = [*map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A)), "\u200e", "\u200f", "\u061c"]
+
+INVISIBLE = {
+    "soft hyphen": "\xad",
+    "combining grapheme joiner": "\u034f",
+    "Hangul filler": "\u3164",
+    "half-width Hangul filler": "\uffa0",
+    "initial consonant filler": "\u115f",
+    "Khmer vowel": "\u17b4",
+    "Mongolian vowel separator": "\u180e",
+    "Mongolian variation selector": "\u180f",
+    "zero-width space": "\u200b",
+    "zero-width non-joiner": "\u200c",
+    "zero-width joiner": "\u200d",
+    "word joiner": "\u2060",
+    "invisible separator": "\u2063",
+    "Braille blank": "\u2800",
+    "variation selector": "\ufe0f",
+    "byte order mark": "\ufeff",
+    "interlinear annotation": "\ufff9",
+    "object replacement character": "\ufffc",
+    "musical null notehead": "\U0001d159",
+    "language tag": "\U000e0001",
+    "tag letter": "\U000e0041",
+    "ideographic variation selector": "\U000e0100",
+}
+
+WHOLE = {
+    "Spanish": "¿Cuánto cuesta? ¡Mañana! «señal» €",
+    "letters of two code points": "n\u0303 a\u0301",
+    "Arabic": "مرحبا، أريد عرضًا توضيحيًا",
+    "Hebrew with points": "שָׁלוֹם",
+    "Persian with a non-joiner": "می\u200cخواهم",  # noqa: RUF001 - no Latin letters
+    "Hindi with a joiner": "क्\u200dष",
+    "Japanese with a variant": "葛\U000e0100飾区",
+    "Mongolian with a variant": "ᠭ\u180bᠠ",
+    "a family": "👨\u200d👩\u200d👧",
+    "a heart on fire": "❤\ufe0f\u200d🔥",
+    "a person with a skin": "👩🏽\u200d💻",
+    "a keycap": "1\ufe0f\u20e3",
+    "a registered sign as an emoji": "®\ufe0f",
+    "a flag of letters": "🇺🇾",
+    "a flag of tags": "🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
+    "spaces": " a  b   c  ",
+    "tabs": "a\t\tb",
+}
+
+
+class TestVisible:
+    @pytest.mark.parametrize("text", WHOLE.values(), ids=WHOLE)
+    def test_what_can_be_seen_stays_as_it_is(self, text: str) -> None:
+        assert visible(text) == text
+
+    @pytest.mark.parametrize("control", DIRECTION_CONTROLS, ids=ascii)
+    @pytest.mark.parametrize("text", ["ab", "שלם", "👨👩"])
+    def test_controls_of_the_direction_go(self, text: str, control: str) -> None:
+        assert visible(f"{control}{text[0]}{control}{text[1:]}{control}") == text
+
+    @pytest.mark.parametrize("character", INVISIBLE.values(), ids=INVISIBLE)
+    def test_what_is_invisible_between_letters_goes(self, character: str) -> None:
+        assert visible(f"{character}Pay{character}Pal{character * 2}") == "PayPal"
+
+    @pytest.mark.parametrize("character", INVISIBLE.values(), ids=INVISIBLE)
+    def test_text_of_nothing_visible_is_empty(self, character: str) -> None:
+        assert visible(f" {character}\n{character * 3}\u3000") == ""
+
+    def test_every_format_character_is_invisible_or_drawn(self) -> None:
+        left = [
+            character
+            for character in map(chr, range(0x110000))
+            if unicodedata.category(character) == "Cf" and visible(character)
+        ]
+
+        # Signs of Arabic, Syriac, Kaithi and Egyptian that have a form of their own.
+        assert {ord(character) >> 8 for character in left} == {0x06, 0x07, 0x08, 0x110, 0x134}
+
+    @pytest.mark.parametrize(
+        "text",
+        ["👨\u200d\u200d👩", "❤\ufe0f\ufe0f", "\u200d👩", "👩\u200d", "🏴\U000e0061\U000e0062\U000e007f", "a\u200dש"],
+        ids=ascii,
+    )
+    def test_joiners_and_selectors_that_join_nothing_go(self, text: str) -> None:
+        assert not any("\u200b" <= character <= "\u200f" or character >= "\U000e0000" for character in visible(text))
+        assert visible(text).count("\ufe0f") <= 1
+
+    @pytest.mark.parametrize("line_break", LINE_BREAKS, ids=ascii)
+    def test_the_line_breaks_of_any_system_become_one(self, line_break: str) -> None:
+        assert visible(f"uno{line_break}{line_break}dos") == "uno\n\ndos"
+
+    @pytest.mark.parametrize("control", ["\0", "\x1b", "\x7f", "\x9b", "\ufdd0", "\U0010ffff"], ids=ascii)
+    def test_other_controls_become_spaces(self, control: str) -> None:
+        assert visible(f"a{control}b") == "a b"
+
+
+class TestOneLine:
+    @pytest.mark.parametrize("space", [*LINE_BREAKS, "\t", "\0", " \n ", "\u3000\xa0", "\u200b \u200b"], ids=ascii)
+    def test_white_space_becomes_one_space(self, space: str) -> None:
+        assert one_line(f"{space}uno{space}dos{space}") == "uno dos"
+
+    def test_what_joins_letters_leaves_no_space(self) -> None:
+        assert one_line("u\u200bno") == "uno"
+
+
+class TestDirection:
+    @pytest.mark.parametrize(
+        ("line", "expected"),
+        [
+            ("Comercio Ejemplo", ""),
+            ("Ñúñez 支付", ""),
+            ("שלם", "rtl"),
+            ("مرحبا", "rtl"),
+            ("+٩٦٦ 5", "ltr"),
+            ("123 (שלם)", "rtl"),
+            ("Tienda שלם", "ltr"),
+            ("\U0001e900\U0001e901", "rtl"),
+        ],
+    )
+    def test_the_first_letter_decides_where_a_line_has_right_to_left_text(self, line: str, expected: str) -> None:
+        assert direction(line) == expected
+        assert isolated(line) == (f"\u2068{line}\u2069" if expected else line)
+
+    def test_every_letter_that_is_written_from_right_to_left_is_known(self) -> None:
+        # What Unicode has not assigned yet has no direction here.
+        letters = [chr(code) for code in range(0x110000) if unicodedata.bidirectional(chr(code)) in ("R", "AL", "AN")]
+
+        assert [ascii(letter) for letter in letters if visible(letter) and not direction(letter)] == []
+
+
+class TestShorten:
+    @pytest.mark.parametrize("text", ["", "uno dos", "x" * 10, "uno dos 10"])
+    def test_what_fits_stays_whole(self, text: str) -> None:
+        assert shorten(text, 10) == text
+
+    @pytest.mark.parametrize(
+        ("text", "shortened"),
+        [
+            ("uno dos tres", "uno dos…"),
+            ("uno dos 10 11", "uno dos…"),
+            ("uno dos 1 2", "uno dos 1…"),
+            ("palabralarga", "palabrala…"),
+            ("a palabralarga", "a…"),
+        ],
+    )
+    def test_the_cut_is_at_a_word_if_there_is_one(self, text: str, shortened: str) -> None:
+        assert shorten(text, 10) == shortened
+
+    @pytest.mark.parametrize(
+        "character", ["n\u0303", "👨\u200d👩\u200d👧", "❤\ufe0f", "👩🏽", WHOLE["a flag of tags"]], ids=ascii
+    )
+    def test_no_character_is_cut(self, character: str) -> None:
+        for length in range(len(character) + 2, 40):
+            shortened = shorten(character * 40, length)
+
+            assert len(shortened) <= length
+            assert shortened.endswith("…")
+            assert shortened[:-1] == character * ((len(shortened) - 1) // len(character))
+
+    def test_a_character_without_end_is_cut(self) -> None:
+        assert shorten("a" + "\u0301" * 40, 10) == "a" + "\u0301" * 8 + "…"
