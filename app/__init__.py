@@ -59,9 +59,8 @@ def create_app(
     versions = versions or Versions.from_settings(settings)
     limits = limits or Limits(storage.limiter(API_POLICY), storage.limiter(CONTACT_POLICY))
     quotas = Quotas(limits, contact_paths(versions))
-    contact = create_contact_view(
-        ContactService(Composer(settings.mail_from, settings.sales_email), mailer.deliver), quotas
-    )
+    composer = Composer(settings.mail_from, settings.sales_email, settings.mail_timezone)
+    contact = create_contact_view(ContactService(composer, mailer.deliver), quotas)
 
     app = Application(
         __name__,

@@ -13,6 +13,9 @@ LINE_LENGTH = 78
 ENCODED_BYTES = 36
 """Bytes of text in an encoded word; its line then has at most 76 characters (RFC 2047, section 2)."""
 
+_LONGEST_FIELD = "Reply-To: "
+"""The longest name of a field in which a mailbox stands."""
+
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LONGEST_LOCAL_PART = 64
 _ADDRESS = re.compile(rf"({_ATOM}(?:\.{_ATOM})*)@([A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*)")
@@ -40,7 +43,7 @@ class Mailbox:
         if not self.name:
             return self.address
         phrase = _phrase(self.name)
-        space = " " if len(f"From: {phrase} <{self.address}>") < LINE_LENGTH else "\r\n "
+        space = " " if len(f"{_LONGEST_FIELD}{phrase} <{self.address}>") < LINE_LENGTH else "\r\n "
         return f"{phrase}{space}<{self.address}>"
 
 
@@ -79,17 +82,17 @@ def address_list(mailboxes: Iterable[Mailbox]) -> str:
 
 def encoded_words(text: str) -> str:
     """The text as encoded words (RFC 2047), one on each line, which no text can break out of."""
-    words = [b""]
-    for character in map(str.encode, text):  # a character must not be split between two words
-        if len(words[-1]) + len(character) > ENCODED_BYTES:
-            words.append(b"")
-        words[-1] += character
+    words, rest = [], text.encode()
+    while rest:
+        # A character must not be split between two words: what is left of one at the end goes into the next.
+        words.append(rest[:ENCODED_BYTES].decode(errors="ignore").encode())
+        rest = rest[len(words[-1]) :]
     return "\r\n ".join(f"=?utf-8?b?{b64encode(word).decode()}?=" for word in words)
 
 
 def _phrase(name: str) -> str:
     quoted = name if _WORDS.fullmatch(name) else '"' + re.sub(r'(["\\])', r"\\\1", name) + '"'
-    return quoted if name.isascii() and len(f"From: {quoted}") < LINE_LENGTH else encoded_words(name)
+    return quoted if name.isascii() and len(f"{_LONGEST_FIELD}{quoted}") < LINE_LENGTH else encoded_words(name)
 
 
 def _address(raw: str) -> str:

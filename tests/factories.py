@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from app.api.quotas import Limits
 from app.ratelimit.window import Policy, SlidingWindow
@@ -13,6 +14,8 @@ from app.settings import Settings
 API_QUOTA = Policy(quota=60, window_seconds=60)
 CONTACT_QUOTA = Policy(quota=1, window_seconds=30)
 """The quotas of the apps in the tests. They are those of the specification, and stay when the service's change."""
+
+UTC_ZONE = ZoneInfo("UTC")
 
 REQUEST_ID = "3f0c9a1b5d7e42868c1f0a9be3d47c52"
 REFERENCE = "3F0C-9A1B"

@@ -214,11 +214,11 @@ def _in_charset(octets: bytes, charset: str) -> str:
 
 
 def _for_terminal(text: str) -> str:
-    """The text with its line breaks and tabs. Other controls, among them those of direction, appear as escapes."""
+    """The text with line breaks, tabs, joiners and isolates. Other controls, of direction too, are escaped."""
     return "".join(map(_visible, _LINE_BREAK.sub("\n", text))).rstrip()
 
 
 def _visible(character: str) -> str:
-    if character.isprintable() or character in "\n\t":
+    if character.isprintable() or character in "\n\t\u200c\u200d\u2068\u2069":
         return character
     return " " if character.isspace() else ascii(character)[1:-1]

@@ -19,7 +19,9 @@ def main() -> None:
     settings = Settings.from_env(os.environ)
     values, _ = examine({"form_type": "ventas", "email": "maria@example.com", "mensaje": "¿Es posible?\n" * 10})
     sender, recipients = settings.mail_from.address, [mailbox.address for mailbox in settings.sales_email]
-    content = Composer(settings.mail_from, settings.sales_email).compose(values, "0" * 32).content
+    content = (
+        Composer(settings.mail_from, settings.sales_email, settings.mail_timezone).compose(values, "0" * 32).content
+    )
     with smtplib.SMTP(settings.smtp_host or "", settings.smtp_port) as server:
         if settings.smtp_security == "starttls":
             server.starttls(context=ssl.create_default_context())

@@ -168,7 +168,7 @@ class TestBothPaths:
         assert response.status_code == 200
         message = message_from_bytes(mailer.messages[0].content, policy=policy.default)
         text = message.get_body(("plain",))
-        assert message["Reply-To"] == "maria@example.com"
+        assert message["Reply-To"] == "María Ñúñez <maria@example.com>"
         assert text is not None
         assert "Precios & más" in text.get_content()
         assert "María Ñúñez" in text.get_content()

@@ -1,28 +1,29 @@
-"""From a submission to the bytes of an e-mail: what is shown, and that no visitor's text gets out of its place."""
+"""From a submission to the bytes of an e-mail: its header, and that no visitor's text gets out of its place."""
 
 from __future__ import annotations
 
 import email
-import json
 import re
 from datetime import UTC, datetime
 from email.header import decode_header, make_header
 from email.message import EmailMessage, Message
 from email.policy import compat32
 from email.utils import parsedate_to_datetime
-from html.parser import HTMLParser
 from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 import pytest
 from freezegun import freeze_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.contact.message import HIDDEN, LABELS, Composer
-from app.contact.schema import ContactSchema, examine
+from app.contact.letter import Letter
+from app.contact.message import Composer
+from app.contact.rendering import text_of
+from app.contact.schema import examine
 from app.mail import message as mail
-from app.mailbox import Mailbox
-from tests.factories import REFERENCE, REQUEST_ID, contact_body
+from app.mailbox import Mailbox, encoded_words
+from tests.factories import REFERENCE, REQUEST_ID, UTC_ZONE, contact_body
 from tests.messages import POLICIES, READER
 
 KINDS = {
@@ -63,34 +64,10 @@ INJECTIONS = {
 FIELDS = ["nombre", "empresa", "telefono", "mensaje", "tema"]
 LONGEST = {"nombre": 200, "empresa": 200, "telefono": 40, "mensaje": 5000, "tema": 60_000}
 
-EXACT_TEXTS = {
-    "Spanish": "¿Cuánto cuesta? ¡Mañana! — «señal» €",
-    "equals signs": "a=b==c=3D=\t=",
-    "spaces at the end of lines": "a \nb\t\nc \t \nd ",
-    "dots": "a\n.\n..\n.b",
-    "empty lines": "a\n\n\nb",
-    "a line like an mbox separator": "a\nFrom b\n>From c",
-    "long lines": "palabra " * 300 + "\n" + "ñ" * 500,
-    "wide characters": "支付服务😀👩‍👩‍👧 " * 60,
-    "tabs": "a\tb\t\tc",
-    "a line of hyphens": "a\n-- \n--=_\n--",
-    "combining marks": "n\u0303 a\u0301 \u200f\u202e",
-    "HTML": "<b>&amp; \"'</b>",
-}
-
-MARKUP = {
-    "script": "<script>alert(1)</script>",
-    "end of a cell": "</td></tr></table><h1>x</h1>",
-    "end of an attribute": "\"'><img src=x onerror=alert(1)>",
-    "entities": "&lt;b&gt; &amp;amp; &#60;",
-    "comment": "<!-- x --> <![CDATA[ x ]]>",
-    "template": "{{ 7 * 7 }} {% raw %} {# x #}",
-}
-
-
+RECEIVED = "Recibido el 01/01/2030 a las 12:00 (UTC) desde el formulario de la web."
 END_OF_HEADERS = b"\r\n\r\n"
 SENDER = Mailbox("web@example.com", "Formulario de España")
-COMPOSER = Composer(SENDER, [Mailbox("ventas@example.com", "Ventas, Uruguay")])
+COMPOSER = Composer(SENDER, [Mailbox("ventas@example.com", "Ventas, Uruguay")], UTC_ZONE)
 
 
 def compose(composer: Composer = COMPOSER, /, **changes: Any) -> mail.Message:
@@ -103,14 +80,15 @@ def parse(content: bytes) -> EmailMessage:
     return email.message_from_bytes(content, policy=READER)
 
 
-def part(message: mail.Message, subtype: str) -> str:
-    body = parse(message.content).get_body((subtype,))
+def part(content: bytes, subtype: str) -> str:
+    body = parse(content).get_body((subtype,))
     assert isinstance(body, EmailMessage)
     return cast("str", body.get_content()).replace("\r\n", "\n")
 
 
-def plain(message: mail.Message) -> str:
-    return part(message, "plain")
+def letter_of(**changes: Any) -> Letter:
+    values, _ = examine(contact_body(**changes))
+    return Letter.of(values, received=RECEIVED, reference=REFERENCE)
 
 
 def header_names(content: bytes) -> list[str]:
@@ -156,36 +134,14 @@ def decoded_subject(content: bytes) -> str:
 
 
 def on_one_line(text: str) -> str:
-    return re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", text)
-
-
-class Page(HTMLParser):
-    """The rows of the HTML part, and every tag in it with its attributes."""
-
-    def __init__(self, message: mail.Message) -> None:
-        super().__init__()
-        self.rows: dict[str, str] = {}
-        self.tags: set[str] = set()
-        self._cells: list[str] = []
-        self.feed(part(message, "html"))
-        self.close()
-        self.rows = dict(zip(self._cells[::2], self._cells[1::2], strict=True))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(" ".join([tag, *(f"{name}={value}" for name, value in attrs)]))
-        if tag in {"th", "td"}:
-            self._cells.append("")
-
-    def handle_data(self, data: str) -> None:
-        if self._cells and self.lasttag in {"th", "td"} and data.strip("\n"):
-            self._cells[-1] += data
+    return " ".join(re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", text).split())
 
 
 class TestHeaders:
     def test_the_message_goes_from_the_service_to_the_sales_team(self) -> None:
         recipients = [Mailbox("a@example.com", "Ventas, Uruguay"), Mailbox("b@example.com")]
 
-        parsed = parse(compose(Composer(SENDER, recipients)).content)
+        parsed = parse(compose(Composer(SENDER, recipients, UTC_ZONE)).content)
 
         assert [str(address) for address in parsed["From"].addresses] == ["Formulario de España <web@example.com>"]
         assert [str(address) for address in parsed["To"].addresses] == [
@@ -196,7 +152,7 @@ class TestHeaders:
     def test_many_recipients_stay_within_the_line_length(self) -> None:
         recipients = [f"{'x' * 60}{n}@example.com" for n in range(100)]
 
-        content = compose(Composer(SENDER, [Mailbox(address, "Ventas ñ") for address in recipients])).content
+        content = compose(Composer(SENDER, [Mailbox(address, "Ventas ñ") for address in recipients], UTC_ZONE)).content
 
         assert_travels_safely(content)
         assert [address.addr_spec for address in parse(content)["To"].addresses] == recipients
@@ -206,6 +162,70 @@ class TestHeaders:
             message = compose()
 
         assert parsedate_to_datetime(parse(message.content)["Date"]) == datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+    @pytest.mark.parametrize(
+        ("timezone", "at", "date", "shown"),
+        [
+            ("UTC", "2030-01-01 12:05:09", "Tue, 01 Jan 2030 12:05:09 +0000", "01/01/2030 a las 12:05 (UTC)"),
+            ("Etc/UTC", "2030-01-01 12:05:09", "Tue, 01 Jan 2030 12:05:09 +0000", "01/01/2030 a las 12:05 (UTC)"),
+            (
+                "America/Montevideo",
+                "2030-01-01 01:30:00",
+                "Mon, 31 Dec 2029 22:30:00 -0300",
+                "31/12/2029 a las 22:30 (Montevideo, UTC-3)",
+            ),
+            (
+                "Europe/Madrid",
+                "2030-07-01 12:00:00",
+                "Mon, 01 Jul 2030 14:00:00 +0200",
+                "01/07/2030 a las 14:00 (Madrid, UTC+2)",
+            ),
+            (
+                "Europe/Madrid",
+                "2030-01-01 12:00:00",
+                "Tue, 01 Jan 2030 13:00:00 +0100",
+                "01/01/2030 a las 13:00 (Madrid, UTC+1)",
+            ),
+            (
+                "America/Argentina/Buenos_Aires",
+                "2030-01-01 12:00:00",
+                "Tue, 01 Jan 2030 09:00:00 -0300",
+                "01/01/2030 a las 09:00 (Buenos Aires, UTC-3)",
+            ),
+            (
+                "America/St_Johns",
+                "2030-01-01 12:00:00",
+                "Tue, 01 Jan 2030 08:30:00 -0330",
+                "01/01/2030 a las 08:30 (St Johns, UTC-3:30)",
+            ),
+            ("Etc/GMT+3", "2030-01-01 12:00:00", "Tue, 01 Jan 2030 09:00:00 -0300", "01/01/2030 a las 09:00 (UTC-3)"),
+            (
+                "Asia/Kolkata",
+                "2030-01-01 12:00:00",
+                "Tue, 01 Jan 2030 17:30:00 +0530",
+                "01/01/2030 a las 17:30 (Kolkata, UTC+5:30)",
+            ),
+            (
+                "Europe/London",
+                "2030-01-01 12:00:00",
+                "Tue, 01 Jan 2030 12:00:00 +0000",
+                "01/01/2030 a las 12:00 (London, UTC)",
+            ),
+        ],
+    )
+    def test_date_and_shown_time_are_those_of_the_time_zone(
+        self, timezone: str, at: str, date: str, shown: str
+    ) -> None:
+        with freeze_time(at):
+            message = compose(Composer(SENDER, [SENDER], ZoneInfo(timezone)))
+
+        assert parse(message.content)["Date"] == date
+        line = f"Recibido el {shown} desde el formulario de la web."
+        assert line in part(message.content, "plain").split("\n")
+        assert f">{line}<br>" in part(message.content, "html")
+
+    def test_no_machine_answers_it(self) -> None:
+        assert parse(compose().content)["Auto-Submitted"] == "auto-generated"
 
     def test_each_message_has_an_id_of_its_own_that_begins_with_the_request_s(self) -> None:
         messages = [compose() for _ in range(100)]
@@ -240,16 +260,12 @@ class TestSubject:
     def test_without_either_it_names_the_address(self) -> None:
         assert decoded_subject(compose(empresa="", nombre="").content) == f"{KINDS['demo']}: maria@example.com"
 
-    @pytest.mark.parametrize("blank", [" ", "\t", "\r\n", "\0", "\u2028", "\u3000"], ids=ascii)
-    def test_a_company_that_cannot_be_seen_names_nobody(self, blank: str) -> None:
-        assert decoded_subject(compose(empresa=blank).content) == f"{KINDS['demo']}: María Ñúñez"
-
     @pytest.mark.parametrize("form_type", KINDS)
     @pytest.mark.parametrize("text", INJECTIONS.values(), ids=INJECTIONS)
     def test_it_shows_what_was_typed_on_one_line(self, form_type: str, text: str) -> None:
         content = compose(form_type=form_type, empresa=text[:200]).content
 
-        assert decoded_subject(content).rstrip() == f"{KINDS[form_type]}: {on_one_line(text[:200])}".rstrip()
+        assert decoded_subject(content) == f"{KINDS[form_type]}: {on_one_line(text).replace('=?', '= ?')}"
         assert not re.search(r"[\r\n]", parse(content)["Subject"])
 
 
@@ -288,110 +304,52 @@ class TestReplyTo:
     def test_the_address_stands_readable_in_both_bodies(self, address: str) -> None:
         message = compose(email=address)
 
-        assert f"Correo electrónico: {address}\n" in plain(message)
-        assert Page(message).rows["Correo electrónico"] == address
-
-
-class TestFields:
-    def test_every_field_of_the_form_has_a_label_or_is_hidden(self) -> None:
-        assert sorted([*LABELS, *HIDDEN]) == sorted(ContactSchema().fields)
-
-    def test_every_field_shows_with_its_spanish_label(self) -> None:
-        message = compose()
-
-        assert Page(message).rows == {
-            "Referencia": REFERENCE,
-            "Nombre": "María Ñúñez",
-            "Empresa": "Comercio Ejemplo S.L.",
-            "Correo electrónico": "maria@example.com",
-            "Teléfono": "+34 600 000 000",
-            "Mensaje": "Quisiera una demostración.\n¿Es posible el jueves?",
-        }
-        for line in (
-            f"Referencia: {REFERENCE}",
-            "Nombre: María Ñúñez",
-            "Empresa: Comercio Ejemplo S.L.",
-            "Correo electrónico: maria@example.com",
-            "Teléfono: +34 600 000 000",
-            "Mensaje: Quisiera una demostración.",
-        ):
-            assert line in plain(message).split("\n")
-
-    @pytest.mark.parametrize("form_type", KINDS)
-    def test_both_bodies_name_the_form_kind(self, form_type: str) -> None:
-        message = compose(form_type=form_type)
-
-        assert KINDS[form_type] in plain(message)
-        assert f"<h1>{KINDS[form_type]}</h1>" in part(message, "html")
-
-    def test_a_field_that_was_left_empty_does_not_show(self) -> None:
-        message = compose(telefono="", mensaje=None)
-
-        assert list(Page(message).rows) == ["Referencia", "Nombre", "Empresa", "Correo electrónico"]
-        assert "Teléfono" not in plain(message)
+        assert f"Correo electrónico: {address}\n" in part(message.content, "plain")
+        assert f">{address}</a>" in part(message.content, "html")
 
     @pytest.mark.parametrize(
-        ("name", "label"), [("tema", "Tema"), ("tipo_de_partner", "Tipo de partner"), ("año", "Año"), ("país", "País")]
+        "name",
+        ["Ana", "María Ñúñez", "Ana P. Gil", "O'Hara & hijos", "支付", "x" * 60, "ñ " * 99 + "ñ", "Ana (Banco) [1]"],
     )
-    def test_an_extra_field_shows_under_its_name(self, name: str, label: str) -> None:
-        message = compose(**{name: "Precios"})
+    def test_it_has_the_visitor_s_name(self, name: str) -> None:
+        content = compose(nombre=name).content
 
-        assert Page(message).rows[label] == "Precios"
-        assert f"{label}: Precios\n" in plain(message)
+        for policy in (READER, READER.clone(refold_source="all")):
+            message = email.message_from_bytes(content, policy=policy)
+            for each in (message, email.message_from_bytes(message.as_bytes(), policy=READER)):
+                (mailbox,) = each["Reply-To"].addresses
+                # The email package folds a long name into more spaces.
+                assert (" ".join(mailbox.display_name.split()), mailbox.addr_spec) == (name, "maria@example.com")
 
     @pytest.mark.parametrize(
-        "value", [0, 42, -1.5, True, False, [], ["a", 1], {"ciudad": "Cádiz", "tiendas": [1, {"n": None}]}], ids=str
+        "name",
+        [
+            "x <jefa@banco.example>, y",
+            *(f"{name}{special}{name}" for special in '@<>,;:"\\' for name in ("a", "ñ")),
+            "=?utf-8?q?a=0D=0ABcc=3A_x=40example.com?=",
+            "=?utf-8?b?eCA8amVmYUBiYW5jby5leGFtcGxlPiwgeQ==?=",
+            *(f"ñ{bracket}ñ" for bracket in "()[]"),
+            "x" * 100 + " (x)",
+            "\u202e",
+            "\u3164 \u200b",
+        ],
+        ids=ascii,
     )
-    def test_an_extra_value_of_any_json_type_shows(self, value: Any) -> None:
-        message = compose(tema=value)
+    def test_a_name_that_could_become_something_else_is_left_out(self, name: str) -> None:
+        assert b"\r\nReply-To: maria@example.com\r\n" in compose(nombre=name).content
 
-        assert json.loads(Page(message).rows["Tema"]) == value
-        assert f"Tema: {Page(message).rows['Tema']}\n" in plain(message)
+    def test_the_email_package_makes_an_address_of_an_encoded_name(self) -> None:
+        # This is why a name with such a character is left out. When it fails, the rule may go.
+        encoded = f"Reply-To: {encoded_words('x <jefa@banco.example>, y')} <maria@example.com>\r\n\r\n".encode()
+        rewriting = READER.clone(refold_source="all")
 
-    def test_spanish_letters_in_a_json_value_stay_readable(self) -> None:
-        assert "Cádiz" in plain(compose(tema={"ciudad": "Cádiz"}))
+        rewritten = email.message_from_bytes(encoded, policy=rewriting).as_bytes()
 
-    @pytest.mark.parametrize("form_type", KINDS)
-    def test_captcha_honeypot_and_ts_never_show(self, form_type: str) -> None:
-        message = compose(
-            form_type=form_type, ts=1234567890123, captcha_expected="Zq7Kp", captcha_input="zQ7kP", _bp_check="bot"
-        )
-
-        text = message.content.decode() + plain(message) + part(message, "html")
-        for hidden in ("zq7kp", "captcha", "1234567890123", "honeypot", "bp_check", "bp check"):
-            assert hidden not in text.lower()
-
-    @pytest.mark.parametrize("text", EXACT_TEXTS.values(), ids=EXACT_TEXTS)
-    def test_the_text_arrives_exactly(self, text: str) -> None:
-        message = compose(mensaje=text)
-
-        assert Page(message).rows["Mensaje"] == text
-        shown = plain(message).partition("\nMensaje: ")[2]
-        assert [line.removeprefix("    ") for line in shown.split("\n")][: text.count("\n") + 1] == text.split("\n")
-
-    @pytest.mark.parametrize("line_break", ["\r\n", "\n", "\r"], ids=ascii)
-    def test_the_line_breaks_of_any_system_start_a_line(self, line_break: str) -> None:
-        assert Page(compose(mensaje=f"uno{line_break}dos")).rows["Mensaje"] == "uno\ndos"
-
-
-class TestMarkup:
-    @pytest.mark.parametrize("text", MARKUP.values(), ids=MARKUP)
-    def test_what_was_typed_stays_text_in_html(self, text: str) -> None:
-        page = Page(
-            compose(nombre=text, empresa=text, telefono=text[:40], mensaje=text, tema=text, lista=[{text: text}])
-        )
-
-        assert page.tags == Page(compose(tema="x")).tags
-        assert [page.rows[label] for label in ("Nombre", "Empresa", "Mensaje", "Tema")] == [text] * 4
-        assert page.rows["Teléfono"] == text[:40]
-        assert json.loads(page.rows["Lista"]) == [{text: text}]
-
-    @pytest.mark.parametrize("name", MARKUP.values(), ids=MARKUP)
-    def test_the_name_of_an_extra_field_stays_text_in_html(self, name: str) -> None:
-        page = Page(compose(**{name: "x"}))
-
-        assert page.tags == Page(compose(tema="x")).tags
-        assert name.replace("_", " ").casefold() in {label.casefold() for label in page.rows}
+        assert [it.addr_spec for it in parse(encoded)["Reply-To"].addresses] == ["maria@example.com"]
+        assert [it.addr_spec for it in parse(rewritten)["Reply-To"].addresses] == [
+            "jefa@banco.example",
+            "maria@example.com",
+        ]
 
 
 class TestInjection:
@@ -414,25 +372,6 @@ class TestInjection:
         assert_nothing_got_out(content)
         assert_travels_safely(content)
 
-    @pytest.mark.parametrize(
-        "line_break",
-        ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\n\n"],
-        ids=ascii,
-    )
-    @pytest.mark.parametrize("field", ["nombre", "empresa", "telefono", "mensaje", "tema"])
-    def test_no_text_pretends_to_be_another_field(self, field: str, line_break: str) -> None:
-        message = compose(**{field: f"x{line_break}Correo electrónico: y"})
-
-        lines = [line for line in plain(message).splitlines() if line.startswith("Correo electrónico:")]
-        assert lines == ["Correo electrónico: maria@example.com"]
-
-    @pytest.mark.parametrize("line_break", ["\n", "\r", "\r\n", "\x0b", "\x85", "\u2028"], ids=ascii)
-    def test_no_name_of_an_extra_field_pretends_to_be_another_field(self, line_break: str) -> None:
-        message = compose(**{f"x{line_break}Correo electrónico": "y"})
-
-        lines = [line for line in plain(message).splitlines() if line.startswith("Correo electrónico:")]
-        assert lines == ["Correo electrónico: maria@example.com"]
-
 
 class TestLines:
     @pytest.mark.parametrize("character", ["x", " ", "ñ", "支", "😀", "=", ".", "<", "?", "\n", "\u2028"], ids=ascii)
@@ -450,11 +389,27 @@ class TestLines:
 
         assert_travels_safely(content)
 
-    @pytest.mark.parametrize("character", ["x", "ñ", "支", "😀", "="])
-    def test_the_longest_company_is_named_in_full(self, character: str) -> None:
+    @pytest.mark.parametrize("length", [*range(30, 70), 90])
+    def test_no_header_line_is_longer_than_it_should_be(self, length: int) -> None:
+        header, _, _ = compose(nombre="x" * length, empresa="y" * length).content.partition(END_OF_HEADERS)
+
+        assert max(map(len, header.split(b"\r\n"))) <= 78
+
+    def test_line_breaks_are_not_encoded(self) -> None:
+        assert not re.search(b"=0[AD]", compose(mensaje="uno\n\ndos").content)
+
+    def test_no_text_can_know_or_hold_the_boundary(self) -> None:
+        boundaries = {email.message_from_bytes(compose().content).get_boundary("") for _ in range(20)}
+
+        assert len(boundaries) == 20
+        # Quoted-printable never writes an equals sign before an underscore (RFC 2045, section 6.7).
+        assert all(boundary.startswith("=_") for boundary in boundaries)
+
+    @pytest.mark.parametrize("character", ["x", "ñ", "支", "😀", "=", "א"])
+    def test_the_longest_subject_survives(self, character: str) -> None:
         content = compose(empresa=character * 200).content
 
-        assert decoded_subject(content) == f"{KINDS['demo']}: {character * 200}"
+        assert decoded_subject(content) == letter_of(empresa=character * 200).subject
 
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]))
@@ -477,10 +432,12 @@ def test_whatever_is_typed_the_message_keeps_its_form(
     texts = {name: text[: LONGEST[name]] for name, text in texts.items()}
     changes: dict[str, Any] = {"nombre": None, "empresa": None} | texts
 
-    content = compose(form_type=form_type, **changes, **extras).content
+    with freeze_time("2030-01-01 12:00:00"):
+        content = compose(form_type=form_type, **changes, **extras).content
 
     assert_travels_safely(content)
     assert_nothing_got_out(content)
-    named = [on_one_line(text) for name in ("empresa", "nombre") if (text := texts.get(name, ""))]
-    who = next((text for text in named if text.strip()), "maria@example.com")
-    assert decoded_subject(content).split() == f"{KINDS[form_type]}: {who}".split()
+    subject = letter_of(form_type=form_type, **changes).subject
+    assert decoded_subject(content) == parse(content)["Subject"] == subject
+    assert len(subject) <= 120
+    assert part(content, "plain") == text_of(letter_of(form_type=form_type, **changes, **extras))

@@ -11,7 +11,7 @@ from app.contact.message import Composer
 from app.contact.service import ContactService
 from app.errors import ApiError, ErrorCode
 from app.mailbox import Mailbox
-from tests.factories import REQUEST_ID, WRONG_BODY, contact_body
+from tests.factories import REQUEST_ID, UTC_ZONE, WRONG_BODY, contact_body
 from tests.fakes import RecordingMailer
 
 MENDING: list[tuple[dict[str, Any], str]] = [
@@ -36,7 +36,8 @@ LEFT_TO_THE_REMAINING_FIELDS: dict[str, Any] = {
 
 @pytest.fixture
 def service(mailer: RecordingMailer) -> ContactService:
-    return ContactService(Composer(Mailbox("web@example.com"), [Mailbox("ventas@example.com")]), mailer.deliver)
+    composer = Composer(Mailbox("web@example.com"), [Mailbox("ventas@example.com")], UTC_ZONE)
+    return ContactService(composer, mailer.deliver)
 
 
 def outcome(service: ContactService, mailer: RecordingMailer, body: dict[str, Any]) -> str:

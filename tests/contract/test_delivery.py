@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import threading
@@ -80,16 +79,21 @@ def test_a_posted_form_arrives_field_by_field(
     reference = f"{request_id[:4]}-{request_id[4:8]}".upper()
     assert re.fullmatch(rf"<{request_id}\.[0-9a-f]{{16}}@example\.com>", message["Message-ID"])
     assert message["X-Reference"] == reference
-    assert text_of(arrival).partition("\n\n")[2].rstrip("\n").split("\n") == [
+    assert text_of(arrival).rstrip("\n").split("\n")[2:] == [
         f"Referencia: {reference}",
+        "",
         "Nombre: María Ñúñez",
         "Empresa: Comercio Ejemplo S.L.",
         "Correo electrónico: maria@example.com",
         "Teléfono: +34 600 000 000",
-        "Mensaje: Quisiera una demostración.",
-        "    ¿Es posible el jueves?",
+        "",
         "Tema: Tarifas & «plazos»",
-        "Tipo de partner: integrador",
+        "Tipo de colaboración: integrador",
+        "",
+        "Mensaje",
+        "",
+        "Quisiera una demostración.",
+        "¿Es posible el jueves?",
     ]
     html = text_of(arrival, "html")
     for text in ("María Ñúñez", "Comercio Ejemplo S.L.", "+34 600 000 000", "Tarifas &amp; «plazos»", "integrador"):
@@ -213,7 +217,7 @@ def test_an_internationalised_address_is_delivered(
     assert response.status_code == 200
     (arrival,) = server.arrivals
     assert arrival.content.isascii()
-    assert parse(arrival)["Reply-To"] == reply_to
+    assert parse(arrival)["Reply-To"] == (f"María Ñúñez <{reply_to}>" if reply_to else None)
     assert f"Correo electrónico: {address}\n" in text_of(arrival)
 
 
@@ -222,8 +226,16 @@ def test_values_of_any_json_type_arrive(make_client: MakeClient, server: SmtpSer
 
     client_of(make_client, server).post("/contact.php", json=contact_body(**extra))
 
-    rows = dict(line.split(": ", 1) for line in text_of(server.arrivals[0]).split("\n") if ": " in line)
-    assert {name: json.loads(rows[name.capitalize()]) for name in extra} == extra
+    assert """
+Otros datos
+
+Tiendas: 12
+Activo: Sí
+Direccion:
+    Ciudad: Cádiz
+    Calles:
+        - a
+""" in text_of(server.arrivals[0])
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -287,7 +299,7 @@ def test_the_longest_texts_arrive(make_client: MakeClient, server: SmtpServer) -
     assert response.status_code == 200
     text = text_of(server.arrivals[0])
     assert f"Nombre: {'支' * 200}\n" in text
-    assert f"Mensaje: {'😀' * 5000}\n" in text
+    assert text.endswith(f"\nMensaje\n\n{'😀' * 5000}\n")
 
 
 def test_a_server_that_hangs_costs_other_requests_nothing(make_client: MakeClient, server: SmtpServer) -> None:

@@ -10,6 +10,7 @@ import pytest
 from marshmallow.validate import Length
 
 from app.contact.antispam import CAPTCHA_LENGTH
+from app.contact.letter import ASKED
 from app.contact.schema import ContactSchema
 from app.contact.submission import FORM_TYPES, HONEYPOT
 from app.errors import ErrorCode
@@ -34,6 +35,8 @@ class Page(HTMLParser):
         super().__init__()
         self.elements: list[tuple[str, Attributes]] = []
         self.kinds: dict[str, str | None] = {}
+        self.labels: dict[str, str] = {}
+        self._labelled = ""
         self._kind: str | None = None
         self.feed((FOLDER / "index.html").read_text())
 
@@ -41,10 +44,15 @@ class Page(HTMLParser):
         attributes = dict(attrs)
         if tag == "fieldset":
             self._kind = attributes.get("data-kind")
+        self._labelled = (attributes.get("for") or "") if tag == "label" else ""
         name = attributes.get("name")
         if name is not None and tag in {"input", "select", "textarea"}:
             self.kinds[name] = self._kind
         self.elements.append((tag, attributes))
+
+    def handle_data(self, data: str) -> None:
+        if self._labelled:
+            self.labels.setdefault(self._labelled, data.strip())
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "fieldset":
@@ -66,6 +74,10 @@ def test_the_fields_are_those_of_the_service_and_those_of_one_kind() -> None:
 
     assert own == OWN_FIELDS
     assert (PAGE.kinds.keys() - own.keys()) | SET_BY_MODULE == ContactSchema().fields.keys()
+
+
+def test_the_sales_team_reads_the_labels_of_the_form() -> None:
+    assert {name: PAGE.labels[name] for name in OWN_FIELDS} == {name: ASKED[name] for name in OWN_FIELDS}
 
 
 @pytest.mark.parametrize("name", ContactSchema().fields)

@@ -16,7 +16,7 @@ from app.contact.schema import examine
 from app.mail.message import Message
 from app.mail.spool import Spool, Stored
 from app.mailbox import Mailbox
-from tests.factories import contact_body
+from tests.factories import UTC_ZONE, contact_body
 from tests.mail import disks
 from tests.mail.command import FLASK_MAIL
 from tests.mail.conftest import REQUEST, MailCommand, keep, letter
@@ -52,7 +52,7 @@ NO_NAMES = {
 
 def compose(**changes: object) -> Message:
     values, _ = examine(contact_body(**changes))
-    return Composer(Mailbox("web@example.com"), [Mailbox("ventas@example.com")]).compose(values, REQUEST)
+    return Composer(Mailbox("web@example.com"), [Mailbox("ventas@example.com")], UTC_ZONE).compose(values, REQUEST)
 
 
 def with_text(content: bytes) -> Message:
@@ -80,7 +80,7 @@ def test_facts_header_and_text_are_decoded(mail: MailCommand, absent_server: Smt
         f"File:       {name.place}",
     ]
     assert "Subject: Solicitud de demostración: Comercio Ejemplo S.L." in header.splitlines()
-    assert "Reply-To: maria@example.com" in header.splitlines()
+    assert "Reply-To: María Ñúñez <maria@example.com>" in header.splitlines()
     assert "Nombre: María Ñúñez\n" in text
     assert "<" not in text
 
@@ -247,6 +247,13 @@ TEXTS: dict[str, tuple[bytes, str]] = {
     "another charset": (
         b"\r\nContent-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=F1",
         "ñ",
+    ),
+    "right-to-left text and joined emoji, as the letter has them": (
+        (
+            b"\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n"
+            b"a: =E2=81=A8=D7=A9=E2=81=A9 =F0=9F=91=A9=E2=80=8D=F0=9F=91=A9"
+        ),
+        "a: \u2068ש\u2069 👩\u200d👩",
     ),
     "controls": (
         (

@@ -13,7 +13,7 @@ from threading import Event
 
 import pytest
 
-from app.contact.message import KINDS
+from app.contact.letter import KINDS
 from tests.mta.conftest import Serve, Service
 from tests.mta.postfix import CLOSED_WHILE_IDLE, Postfix, running
 
@@ -28,7 +28,11 @@ REFUSED = r"smtpd\[\d+\]: (lost connection after DATA from \S+|disconnect from .
 OWN_AFFAIRS = r"^(?!.*(\[127\.0\.0\.1\]|fatal:|panic:))"
 """A line about no client. A reload may separate two processes of Postfix that talk to each other: they try again."""
 
-INTERNATIONAL = {"ñandú@correo.es": None, "maria@españa.es": "maria@xn--espaa-rta.es", "用户@例子.公司": None}
+INTERNATIONAL = {
+    "ñandú@correo.es": None,
+    "maria@españa.es": "María Ñúñez <maria@xn--espaa-rta.es>",
+    "用户@例子.公司": None,
+}
 """Addresses of visitors, and how a header without SMTPUTF8 can name them."""
 
 
@@ -58,10 +62,10 @@ def test_every_kind_of_form_arrives_encrypted(serve: Serve) -> None:
         assert delivered.keys() == KINDS.keys()
         assert len(postfix.delivered()) == 4
         for kind, message in delivered.items():
-            assert f"Mensaje: Soy de {kind}.\n    .\n    Ñandú\n" in text_of(message)
+            assert text_of(message).endswith(f"\nMensaje\n\nSoy de {kind}.\n.\nÑandú\n")
             assert KINDS[kind] in message["Subject"]
             assert message["Return-Path"] == "<web@example.com>"
-            assert message["Reply-To"] == "maria@example.com"
+            assert message["Reply-To"] == "María Ñúñez <maria@example.com>"
             assert "using TLSv1.3" in message["Received"]
             assert "with ESMTPS" in message["Received"]
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from email.parser import BytesHeaderParser
+from email.utils import parseaddr
 from pathlib import Path
 
 import pytest
@@ -355,7 +356,7 @@ def test_whatever_is_killed_nothing_is_lost_and_nothing_goes_twice(tmp_path: Pat
     sent = taken(relay)
     contents = [arrival.content for arrival in relay.arrivals]
     contents += [(mail_dir / message.place).read_bytes() for message in kept(mail_dir)]
-    sender = {field("Message-ID", content): field("Reply-To", content) for content in contents}
+    sender = {field("Message-ID", content): parseaddr(field("Reply-To", content))[1] for content in contents}
     left = abandoned(mail_dir)
     answered = {status: {email for email, got in visitors.answers.items() if got == status} for status in (200, 500)}
     counts = {status: len(emails) for status, emails in answered.items()}

@@ -14,6 +14,7 @@ import runpy
 import subprocess
 import sys
 from contextlib import closing
+from email.utils import parseaddr
 from pathlib import Path
 from unittest.mock import MagicMock, patch
 
@@ -42,7 +43,7 @@ def test_a_posted_form_is_stored_where_the_log_says(tmp_path: Path) -> None:
     validate_response("POST", "/contact.php", response.status, dict(response.headers), body)
     assert f"messages are stored in {tmp_path / 'mail'}" in server.log
     (message,) = mailbox.Maildir(tmp_path / "mail", create=False)
-    assert message["Reply-To"] == "maria@example.com"
+    assert parseaddr(message["Reply-To"])[1] == "maria@example.com"
 
 
 def test_the_server_has_no_access_log_for_addresses_are_personal_data(server: Server) -> None:

@@ -1,0 +1,130 @@
+"""Attacks that succeeded once: text that hides, covers or forges what the sales team reads."""
+
+from __future__ import annotations
+
+import email
+from email.policy import default
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from app.contact.letter import Letter
+from app.contact.message import Composer
+from app.contact.rendering import text_of
+from app.contact.schema import examine
+from app.contact.typed import one_line, shorten, visible
+from app.mailbox import Mailbox
+from tests.factories import REQUEST_ID, contact_body
+
+COMPOSER = Composer(Mailbox("web@example.com"), [Mailbox("ventas@example.com")], ZoneInfo("UTC"))
+
+SPACES = ["\u1680", "\u2003", "\u3000"]
+BLANK = {"Khitan filler": "\U00016fe4", "full blank": "\U00013441", "half blank": "\U00013442"}
+BLANK_IN_ADDRESSES = ["\u034f", "\u115f", "\u2800", "\u3164", "\ufe0f", "\uffa0"]
+
+ENDS_OF_WORDS = {
+    "Malayalam": "അവന്\u200d",
+    "Malayalam in parentheses": "(മോഹന്\u200d)",
+    "Kurdish": "کوردستانه\u200c له",
+    "a Persian abbreviation": "۱۴۴۵ ه\u200d. ق.",  # noqa: RUF001 - no Latin letters
+    "Bengali": "হঠাত্\u200c করে",
+}
+
+ENCODED_HEADERS = ["=?utf-8?q?a=0D=0ABcc:_x=40example.com?=", "=?utf-8?q?=0ABcc:_x=40example.com"]
+
+
+def compose(**changes: Any) -> bytes:
+    values, faults = examine(contact_body(**changes))
+    assert not faults
+    return COMPOSER.compose(values, REQUEST_ID).content
+
+
+def text(**changes: Any) -> str:
+    values, faults = examine(contact_body(**changes))
+    assert not faults
+    return text_of(Letter.of(values, received="x", reference="x"))
+
+
+@pytest.mark.parametrize("space", SPACES, ids=ascii)
+@pytest.mark.parametrize("follower", ["\ufe0f", "\u180b", "\U000e0100"], ids=ascii)
+def test_a_selector_behind_a_space_is_invisible(space: str, follower: str) -> None:
+    assert one_line(space + follower) == ""
+
+
+@pytest.mark.parametrize("space", SPACES, ids=ascii)
+def test_a_joiner_between_spaces_is_invisible(space: str) -> None:
+    assert one_line(f"{space}\u200d{space}") == ""
+
+
+@pytest.mark.parametrize("blank", BLANK.values(), ids=BLANK)
+def test_letters_that_are_drawn_as_nothing_are_invisible(blank: str) -> None:
+    assert visible(blank) == ""
+
+
+@pytest.mark.parametrize("mark", ["\u0301", "\u0489", "\u20dd", "\u0e48"], ids=ascii)
+def test_a_tower_of_marks_does_not_reach_other_lines(mark: str) -> None:
+    assert 0 < visible("a" + mark * 200).count(mark) <= 10
+
+
+@pytest.mark.parametrize(
+    "tema",
+    [
+        {"Correo electrónico": "jefa@banco.example"},
+        "Precios\n\nCorreo electrónico: jefa@banco.example",
+        f"Precios{' ' * 80}Correo electrónico: jefa@banco.example",
+    ],
+    ids=["an object", "lines", "spaces that a window wraps"],
+)
+def test_what_the_form_asked_for_cannot_pass_for_other_fields(tema: object) -> None:
+    asked = text(tema=tema).partition("Otros datos")[0].partition("Tema:")[2]
+
+    assert "Correo electrónico:" not in asked or asked.startswith(" Precios Correo electrónico:")
+
+
+@pytest.mark.parametrize("blank", BLANK_IN_ADDRESSES, ids=ascii)
+def test_an_address_holds_nothing_invisible(blank: str) -> None:
+    assert "email" in examine(contact_body(email=f"je{blank}fa@example.com"))[1]
+
+
+def test_the_parts_of_an_address_do_not_change_places() -> None:
+    assert "jefa.בנק@רע.com" not in text(email="jefa.בנק@רע.com")
+
+
+@pytest.mark.parametrize("company", ENCODED_HEADERS)
+def test_a_subject_that_is_written_again_starts_no_header(company: str) -> None:
+    content = compose(form_type="ventas", empresa=company)
+    for _ in range(3):
+        content = email.message_from_bytes(content, policy=default.clone(refold_source="all")).as_bytes()
+
+    assert "Bcc" not in email.message_from_bytes(content)
+
+
+def test_a_name_that_is_written_again_as_utf_8_can_be_read() -> None:
+    rewriting = default.clone(refold_source="all", utf8=True)
+    again = email.message_from_bytes(compose(nombre=".ñ"), policy=rewriting).as_bytes()
+
+    (mailbox,) = email.message_from_bytes(again, policy=default)["Reply-To"].addresses
+
+    assert mailbox.addr_spec == contact_body()["email"]
+
+
+def test_no_header_line_is_too_long() -> None:
+    for length in range(30, 80):
+        lines = compose(form_type="onboarding", empresa="A" * length).partition(b"\r\n\r\n")[0].split(b"\r\n")
+
+        assert max(map(len, lines)) <= 78
+
+
+@pytest.mark.parametrize("words", ENDS_OF_WORDS.values(), ids=ENDS_OF_WORDS)
+def test_joiners_at_the_end_of_a_word_stay(words: str) -> None:
+    assert visible(words) == words
+
+
+def test_one_of_two_joiners_stays() -> None:
+    assert visible("می\u200c\u200cخواهم") == "می\u200cخواهم"  # noqa: RUF001 - no Latin letters
+
+
+def test_no_flag_is_cut() -> None:
+    for length in range(3, 20):
+        assert len(shorten("🇺🇾" * 30, length)) % 2 == 1

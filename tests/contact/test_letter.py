@@ -1,0 +1,246 @@
+"""A submission as the letter that the sales team reads: order, labels and links."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.contact.letter import ASKED, HIDDEN, MESSAGE, SENDER, Field, Letter
+from app.contact.schema import ContactSchema, examine
+from tests.factories import contact_body
+
+INVISIBLE = ["\u200b", "\u202e", "\u2066\u2069", "\u3164", "\u2800", "\ufe0f", "\xad\ufeff"]
+
+
+def letter_of(**changes: Any) -> Letter:
+    values, faults = examine(contact_body(**changes))
+    assert not faults
+    return Letter.of(values, received="", reference="")
+
+
+def others(**extra: Any) -> list[tuple[str, Any]]:
+    return [(field.label, field.value) for field in letter_of(**extra).others]
+
+
+def shown(value: Any) -> Any:
+    return others(dato=value)[0][1]
+
+
+class TestParts:
+    def test_each_field_of_the_service_has_a_place_or_is_hidden(self) -> None:
+        assert {*ContactSchema().fields} <= {*SENDER, *ASKED, MESSAGE, *HIDDEN}
+
+    def test_the_sender_comes_in_the_same_order_whatever_that_of_the_form_is(self) -> None:
+        body = contact_body()
+        values, _ = examine(dict(reversed(body.items())))
+
+        letter = Letter.of(values, received="", reference="")
+
+        assert [(field.label, field.value) for field in letter.sender] == [
+            ("Nombre", "María Ñúñez"),
+            ("Empresa", "Comercio Ejemplo S.L."),
+            ("Correo electrónico", "maria@example.com"),
+            ("Teléfono", "+34 600 000 000"),
+        ]
+
+    def test_what_the_form_asked_stands_under_its_labels(self) -> None:
+        letter = letter_of(tipo_de_partner="Integrador", tema="Tarifas", otro="x")
+
+        assert letter.asked == [Field("Tema", "Tarifas"), Field("Tipo de colaboración", "Integrador")]
+        assert letter.others == [Field("Otro", "x")]
+
+    @pytest.mark.parametrize(
+        "name", ["correo electrónico", "Correo electrónico", "correo_electrónico", "mensaje ", "Email"]
+    )
+    def test_a_field_with_the_label_of_another_one_stands_apart(self, name: str) -> None:
+        letter = letter_of(**{name: "x"})
+
+        assert [field.value for field in letter.others] == ["x"]
+        assert (letter.sender, letter.asked, letter.message) == (letter_of().sender, [], letter_of().message)
+
+    @pytest.mark.parametrize("blank", ["", " ", "\t\n", *INVISIBLE], ids=ascii)
+    @pytest.mark.parametrize("name", ["nombre", "empresa", "telefono"])
+    def test_a_sender_s_field_of_nothing_visible_is_left_out(self, name: str, blank: str) -> None:
+        assert SENDER[name] not in [field.label for field in letter_of(**{name: blank}).sender]
+
+    @pytest.mark.parametrize("blank", ["", " ", "\t\n", *INVISIBLE], ids=ascii)
+    def test_other_fields_of_nothing_visible_are_left_out(self, blank: str) -> None:
+        letter = letter_of(mensaje=blank, tema=blank, otro=blank, lista=[blank, [blank]], objeto={"a": blank})
+
+        assert (letter.message, letter.asked, letter.others) == ("", [], [])
+
+    @pytest.mark.parametrize("empty", [[], {}, [None], {"a": None}, [[], {}]], ids=str)
+    def test_an_empty_list_or_object_is_left_out(self, empty: Any) -> None:
+        assert (letter_of(tema=empty).asked, others(dato=empty)) == ([], [])
+
+    def test_a_name_cannot_be_written_backwards(self) -> None:
+        letter = letter_of(nombre="Ana \u202egnp.exe", empresa="\u2067Banco\u2069")
+
+        assert [field.value for field in letter.sender][:2] == ["Ana gnp.exe", "Banco"]
+
+
+class TestValues:
+    @pytest.mark.parametrize(
+        ("value", "expected"),
+        [
+            (True, "Sí"),
+            (False, "No"),
+            (0, "0"),
+            (42, "42"),
+            (-1.5, "-1,5"),
+            (10**40, "1" + "0" * 40),
+            ("uno\r\ndos", "uno\ndos"),
+            (["a", 1, None, "", True], ["a", "1", "Sí"]),
+            ([["a"], ["b", ["c"]]], [["a"], ["b", ["c"]]]),
+            (
+                {"ciudad": "Cádiz", "calle": None, "tiendas": [1]},
+                (Field("Ciudad", "Cádiz"), Field("Tiendas", ["1"])),
+            ),
+            ([{"n": 1}, {"n": 2}], [(Field("N", "1"),), (Field("N", "2"),)]),
+            ([[[["a", {"b": "ñ"}], []]]], [[['["a", {"b": "ñ"}]']]]),
+            (" a   b\n\t c ", "a b\nc"),
+        ],
+        ids=str,
+    )
+    def test_a_value_reads_as_a_person_would_write_it(self, value: Any, expected: Any) -> None:
+        assert shown(value) == expected
+
+
+class TestLabels:
+    @pytest.mark.parametrize(
+        ("name", "label"),
+        [
+            ("volumenMensual", "Volumen mensual"),
+            ("volumen_mensual", "Volumen mensual"),
+            ("VolumenMensual", "Volumen mensual"),
+            ("Volumen Mensual", "Volumen Mensual"),
+            ("volumen mensual", "Volumen mensual"),
+            ("añoFundación", "Año fundación"),
+            ("últimaÚltima", "Última última"),
+            ("numeroRUT", "Numero RUT"),
+            ("RUT", "RUT"),
+            ("RUTEmpresa", "RUT empresa"),
+            ("PYMEs", "PYMEs"),
+            ("cantidadPOSActual", "Cantidad POS actual"),
+            ("nombreYApellido", "Nombre y apellido"),
+            ("linea2Calle", "Linea2 calle"),
+            ("país", "País"),
+            ("e-mail", "E-mail"),
+            ("a__b\nc\u2028d", "A b c d"),
+            ("volumen\u200bMensual\u202e", "Volumen mensual"),
+            ("支付", "支付"),
+            ("__", "(sin nombre)"),
+            (" ", "(sin nombre)"),
+            ("\u200b", "(sin nombre)"),
+        ],
+    )
+    def test_it_is_the_name_in_words(self, name: str, label: str) -> None:
+        assert others(**{name: "x"}) == [(label, "x")]
+
+    def test_a_field_without_a_name_says_so(self) -> None:
+        assert others(**{"": "x"}) == [("(sin nombre)", "x")]
+        assert shown({"": "x"}) == (Field("(sin nombre)", "x"),)
+
+    def test_two_fields_with_one_label_both_stay(self) -> None:
+        assert others(otroDato="a", otro_dato="b") == [("Otro dato", "a"), ("Otro dato", "b")]
+
+
+class TestSubject:
+    def test_what_fits_stays_whole(self) -> None:
+        company = "x" * (120 - len("Solicitud de demostración: "))
+
+        assert letter_of(empresa=company).subject == f"Solicitud de demostración: {company}"
+
+    @pytest.mark.parametrize(
+        "company", ["palabra " * 25, "x" * 200, "支付" * 100, "👨\u200d👩\u200d👧" * 40, "שלם " * 40], ids=ascii
+    )
+    @pytest.mark.parametrize("form_type", ["demo", "distribuidor"])
+    def test_what_is_longer_is_cut(self, form_type: str, company: str) -> None:
+        subject = letter_of(form_type=form_type, empresa=company[:200]).subject
+
+        assert 100 < len(subject) <= 120
+        assert subject.rstrip("\u2069").endswith("…")
+
+    def test_the_cut_is_at_a_word(self) -> None:
+        subject = letter_of(empresa="Ferretería " * 18).subject
+
+        assert subject == "Solicitud de demostración: " + " ".join(["Ferretería"] * 8) + "…"
+
+    @pytest.mark.parametrize("blank", [" ", "\t", "\r\n", "\0", "\u2028", "\u3000", *INVISIBLE], ids=ascii)
+    def test_a_company_that_cannot_be_seen_names_nobody(self, blank: str) -> None:
+        assert letter_of(empresa=blank).subject == "Solicitud de demostración: María Ñúñez"
+        assert letter_of(empresa=blank, nombre=blank).subject == "Solicitud de demostración: maria@example.com"
+
+    def test_right_to_left_text_cannot_reorder_it(self) -> None:
+        assert letter_of(empresa="שלם (1)").subject == "Solicitud de demostración: \u2068שלם (1)\u2069"
+
+
+class TestReplyTo:
+    @pytest.mark.parametrize(
+        ("address", "reply_to"),
+        [
+            ("maria@example.com", "maria@example.com"),
+            ("maria@españa.es", "maria@xn--espaa-rta.es"),
+            ("josé@example.com", ""),
+            ("=?utf-8?q?x?=@example.com", ""),
+        ],
+    )
+    def test_who_cannot_be_answered_by_the_button_is_named(self, address: str, reply_to: str) -> None:
+        letter = letter_of(email=address)
+
+        assert letter.reply_to == reply_to
+        assert ("Para responder" in [field.label for field in letter.sender]) == (not reply_to)
+
+
+class TestLinks:
+    @pytest.mark.parametrize(
+        ("address", "target"),
+        [
+            ("maria@example.com", "maria@example.com"),
+            (
+                "o'hara+tag!#$%&*/=?^_`{|}~@example.com",
+                "o%27hara%2Btag%21%23%24%25%26%2A%2F%3D%3F%5E_%60%7B%7C%7D~@example.com",
+            ),
+            ("maria@españa.es", "maria@xn--espaa-rta.es"),
+            ("ñandú@correo.es", "%C3%B1and%C3%BA@correo.es"),
+        ],
+    )
+    def test_an_answer_goes_to_the_visitor_under_the_subject(self, address: str, target: str) -> None:
+        (href,) = (
+            field.href for field in letter_of(email=address, empresa="A & B").sender if field.label == SENDER["email"]
+        )
+
+        assert href == f"mailto:{target}?subject=Re%3A%20Solicitud%20de%20demostraci%C3%B3n%3A%20A%20%26%20B"
+
+    @pytest.mark.parametrize(
+        ("phone", "href"),
+        [
+            ("+34 600 000 000", "tel:+34600000000"),
+            ("600-000-000", "tel:600000000"),
+            ("(91) 123.45.67", "tel:911234567"),
+            ("+44 (0)20 7946 0000", "tel:+442079460000"),
+            ("+54 (011) 4321-5678", "tel:+541143215678"),
+            ("(+598) 99 123 456", "tel:+59899123456"),
+            ("2901\u20132345", "tel:29012345"),
+            ("(0)20 7946 0000", "tel:02079460000"),
+            ("00598 2123 4567", "tel:0059821234567"),
+            ("", ""),
+            ("123456", "tel:123456"),
+            ("12345", ""),
+            ("123456789012345", "tel:123456789012345"),
+            ("1234567890123456", ""),
+            ("600 000 000 ext. 12", ""),
+            ("600 000 000, 611 111 111", ""),
+            ("34+600000000", ""),
+            ("4321-5678 / 79", ""),
+            ("22/11/2026", ""),
+            ("٦٠٠٠٠٠٠٠٠", ""),
+            ("llámeme", ""),
+            ("600000000;phone-context=x", ""),
+        ],
+    )
+    def test_a_telephone_is_a_link_where_it_is_one_number(self, phone: str, href: str) -> None:
+        assert [field.href for field in letter_of(telefono=phone).sender if field.label == "Teléfono"] == (
+            [href] if phone else []
+        )
