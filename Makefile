@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest
 
 # The programs that a target starts, each with its package in Debian.
 DEPLOY := nginx:nginx nft:nftables ip:iproute2 systemd-analyze:systemd jq:jq curl:curl
-MTA := postfix:postfix postfix:libsasl2-modules
+MTA := postfix:postfix postfix:libsasl2-modules opendkim:opendkim opendkim-genkey:opendkim-tools
 BROWSER := chromium:chromium
 REDIS := redis-server:redis-server
 ATTACK := nginx:nginx $(REDIS)
@@ -73,7 +73,8 @@ test-redis: $(VENV)/.dev ## Test the limits that processes share with a real red
 	$(PYTEST) --numprocesses=2 --dist=loadscope tests/redis
 
 # Without an answer, Debian would start a Postfix that listens on port 25 of all addresses. One that has no configuration
-# is not started. Where Postfix is installed already, nothing of it is touched. Its master runs as root alone.
+# is not started. Where Postfix is installed already, nothing of it is touched. Its master runs as root alone. Debian
+# starts opendkim on a socket in /run, which no mail server uses by itself. It opens no port, and signs nothing.
 test-mta: ANSWERS := postfix postfix/main_mailer_type select No configuration
 test-mta: $(VENV)/.dev ## Hand messages over to a real Postfix, on loopback ports of its own (as root)
 	@$(call need,$(MTA))

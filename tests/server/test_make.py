@@ -91,7 +91,7 @@ def developed(machine: Machine) -> Machine:
     ("target", "packages"),
     [
         ("test-deploy", "nginx nftables iproute2 systemd jq"),
-        ("test-mta", "postfix libsasl2-modules"),
+        ("test-mta", "postfix libsasl2-modules opendkim opendkim-tools"),
         ("check", "nginx nftables iproute2 systemd jq chromium redis-server"),
     ],
 )
@@ -120,7 +120,7 @@ def test_the_installation_asks_nothing_removes_nothing_and_starts_no_mail_server
     assert result.stdout.splitlines()[1:] == [
         " apt-get update -qq",
         "postfix postfix/main_mailer_type select No configuration",
-        "noninteractive apt-get install -y -qq --no-remove postfix libsasl2-modules",
+        "noninteractive apt-get install -y -qq --no-remove postfix libsasl2-modules opendkim opendkim-tools",
     ]
 
 

@@ -1,0 +1,87 @@
+"""Debian's opendkim as a signer, in a folder and on a loopback port of its own; the system's one is left alone."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mta.postfix import HOST, PATIENCE
+from tests.ports import free_port
+from tests.server.gunicorn import ROOT
+
+SECTION = (ROOT / "docs" / "deploy.md").read_text().partition("\n## SPF, DKIM and DMARC\n")[2].partition("\n## ")[0]
+KEYS = "/etc/dkimkeys"
+PORT = "8891"
+
+
+def documented(language: str) -> str:
+    """The only block in that language of the page's section."""
+    (block,) = re.findall(rf"^```{language}\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
+    return str(block)
+
+
+@dataclass(frozen=True)
+class Signer:
+    """An opendkim that runs, and the DNS that has its key."""
+
+    port: int
+    name: str
+    """The name of the record."""
+    record: str
+
+    def resolve(self, name: bytes, timeout: float = 0) -> bytes | None:  # noqa: ARG002 - as dkimpy calls it
+        """The TXT record of that name."""
+        return self.record.encode() if name.decode() == f"{self.name}." else None
+
+
+def milter(port: int) -> dict[str, str]:
+    """The line of the page for Postfix's main.cf, with another port."""
+    name, _, value = documented("ini").strip().partition(" = ")
+    return {name: value.replace(PORT, str(port))}
+
+
+@contextmanager
+def signing(canonicalization: str) -> Iterator[Signer]:
+    """Runs with the lines of the page, in which only the folder and the port are others."""
+    # Not in a directory of pytest's: opendkim gives up root, and nobody but their owner can enter those.
+    with tempfile.TemporaryDirectory(prefix="opendkim-") as name:
+        directory = Path(name)
+        directory.chmod(0o711)
+        port = free_port()
+        _, *commands = documented("sh").splitlines()
+        _run("\n".join(commands).replace(KEYS, name))
+        lines = documented("conf").replace(KEYS, name).replace(PORT, str(port))
+        # It would not take a key from below /tmp, which every user may write.
+        ours = f"Canonicalization {canonicalization}\nMode s\nUserID opendkim\nRequireSafeKeys no\n"
+        (directory / "opendkim.conf").write_text(lines + ours)
+        zone, texts = (directory / "web.txt").read_text().split("IN\tTXT", 1)
+        domain = re.findall(r"^Domain +(\S+)$", lines, re.MULTILINE)[0]
+        signer = Signer(port, f"{zone.strip()}.{domain}", "".join(re.findall(r'"(.*?)"', texts)))
+        process = subprocess.Popen(["opendkim", "-f", "-x", str(directory / "opendkim.conf")])
+        try:
+            _wait_for(process, port)
+            yield signer
+        finally:
+            process.kill()  # it would hear of a gentler end after five seconds, and has nothing to finish
+            process.wait(PATIENCE)
+
+
+def _run(commands: str) -> None:
+    subprocess.run(["bash", "-ec", commands], check=True, timeout=PATIENCE)
+
+
+def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        with suppress(ConnectionRefusedError), closing(socket.create_connection((HOST, port), timeout=PATIENCE)):
+            return
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
