@@ -14,12 +14,13 @@ PYTEST := $(BIN)/python -m pytest
 DEPLOY := nginx:nginx nft:nftables ip:iproute2 systemd-analyze:systemd jq:jq curl:curl
 MTA := postfix:postfix postfix:libsasl2-modules opendkim:opendkim opendkim-genkey:opendkim-tools
 BROWSER := chromium:chromium
+MESSAGE := spamassassin:spamassassin mutt:mutt
 REDIS := redis-server:redis-server
 ATTACK := nginx:nginx $(REDIS)
 BENCH := wrk:wrk nginx:nginx $(REDIS) $(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)):php-fpm
 
-# $(call need,PROGRAMS): installs the packages of those that are missing. It asks nothing: ANSWERS are for debconf.
-# A package that would remove another one, such as a second mail server, is not installed.
+# $(call need,PROGRAMS,OPTIONS): installs the packages of those that are missing. It asks nothing: ANSWERS are for
+# debconf. A package that would remove another one, such as a second mail server, is not installed.
 ANSWERS :=
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo)
 need = missing=; for program in $(1); do \
@@ -27,7 +28,7 @@ need = missing=; for program in $(1); do \
 	test -z "$$missing" || { \
 		echo "Installing Debian's packages$$missing, which 'make $@' needs"; \
 		$(AS_ROOT) apt-get update -qq && echo "$(ANSWERS)" | $(AS_ROOT) debconf-set-selections && \
-		$(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-remove $$missing; } \
+		$(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-remove $(2) $$missing; } \
 	|| { echo "Debian's packages$$missing could not be installed: please install them" >&2; exit 1; }
 
 # $(call fetch,PROGRAM,COMMAND): downloads. Without a network the program writes many lines, and one says more.
@@ -42,7 +43,7 @@ libraries = echo "Installing the libraries of $(2) into $(1)" && $(call fetch,pi
 	--quiet --disable-pip-version-check --require-hashes -r $(2))
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo install test test-deploy test-browser test-redis test-mta attack lint lint-api format check fuzz bench docs lock clean
+.PHONY: help run demo install test test-deploy test-browser test-message test-redis test-mta attack lint lint-api format check fuzz bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +68,12 @@ test-deploy: $(VENV)/.dev ## Test deploy/ with the real nginx (figures: build/de
 test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example form in Chromium (pictures: build/screenshots)
 	@$(call need,$(BROWSER))
 	$(BIN)/python -m pytest --numprocesses=3 tests/browser
+
+# What SpamAssassin recommends brings its daemon, which Debian would start.
+test-message: $(VENV)/.dev node_modules/.package-lock.json ## Read the sales team's message as mail clients and spam filters do (pictures: build/messages)
+	@$(call need,$(MESSAGE),--no-install-recommends)
+	@$(call need,$(BROWSER))
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/message
 
 test-redis: $(VENV)/.dev ## Test the limits that processes share with a real redis-server
 	@$(call need,$(REDIS))
@@ -136,7 +143,7 @@ clean: ## Remove everything that make has made, but never the mail
 	rm -rf $(VENV) $(BENCH_VENV) node_modules build .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 node_modules/.package-lock.json: package-lock.json
-	@echo "Downloading the packages of package-lock.json with npm: 'make lint-api' and 'make test-browser' need them"
+	@echo "Downloading the packages of package-lock.json with npm: 'make lint-api', 'make test-browser' and 'make test-message' need them"
 	@$(call fetch,npm,npm ci --ignore-scripts --no-audit --no-fund)
 	@touch $@
 

@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect
 
 from tests.browser.relay import Relay, relaying
 from tests.browser.visitor import VIEWPORTS, Visitor
 from tests.browser.website import Website, serving_form
+from tests.chromium import PATIENCE, chromium
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import Server, serving
-
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-PATIENCE = 20_000
-"""Milliseconds within which anything that is to happen has happened, however busy the machine is."""
 
 Visit = Callable[..., Visitor]
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    assert chromium, "`make test-browser` installs Chromium where it is missing"
     expect.set_options(timeout=PATIENCE)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

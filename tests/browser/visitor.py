@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import Locator, Page, Request, ViewportSize, expect
 
 from app.contact.antispam import MIN_AGE_SECONDS
+from tests.chromium import ROOT, axe_findings
 
-ROOT = Path(__file__).parents[2]
 SCREENSHOTS = ROOT / "build" / "screenshots"
-AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 VIEWPORTS: dict[str, ViewportSize] = {
     "desktop": {"width": 1280, "height": 900},
@@ -113,24 +110,12 @@ class Visitor:
     def record(self, state: str) -> None:
         """Keep a picture of each layout and theme; in none of them axe-core finds anything or the page is cut off."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        if not self.page.evaluate("'axe' in window"):
-            self.page.evaluate(AXE.read_text())
         for layout, size in VIEWPORTS.items():
             self.page.set_viewport_size(size)
             for theme in ("light", "dark"):
                 self.page.emulate_media(color_scheme=theme)
                 self.page.screenshot(path=SCREENSHOTS / f"{state}-{layout}-{theme}.png", full_page=True, scale="css")
-                assert self._axe_findings() == [], (state, layout, theme)
+                assert axe_findings(self.page, rules=RULES) == [], (state, layout, theme)
         self.page.set_viewport_size(NARROWEST)
         assert self.page.evaluate("document.documentElement.scrollWidth") == NARROWEST["width"]
         self.page.set_viewport_size(VIEWPORTS["desktop"])
-
-    def _axe_findings(self) -> list[Any]:
-        # In full are only these two kinds of results: to describe every element that passes takes most of the time.
-        options = {"runOnly": RULES, "resultTypes": ["violations", "incomplete"]}
-        result: dict[str, Any] = self.page.evaluate("options => axe.run(options)", options)
-        return [
-            (finding["id"], node["html"], node["failureSummary"])
-            for finding in result["violations"] + result["incomplete"]
-            for node in finding["nodes"]
-        ]

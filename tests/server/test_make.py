@@ -92,6 +92,7 @@ def developed(machine: Machine) -> Machine:
     [
         ("test-deploy", "nginx nftables iproute2 systemd jq"),
         ("test-mta", "postfix libsasl2-modules opendkim opendkim-tools"),
+        ("test-message", "spamassassin mutt"),
         ("check", "nginx nftables iproute2 systemd jq chromium redis-server"),
     ],
 )
@@ -121,6 +122,19 @@ def test_the_installation_asks_nothing_removes_nothing_and_starts_no_mail_server
         " apt-get update -qq",
         "postfix postfix/main_mailer_type select No configuration",
         "noninteractive apt-get install -y -qq --no-remove postfix libsasl2-modules opendkim opendkim-tools",
+    ]
+
+
+def test_no_daemon_comes_with_a_program_that_recommends_one(developed: Machine) -> None:
+    developed.add("apt-get", 'echo "$*"')
+    developed.add("debconf-set-selections", "exec cat")
+
+    result = developed.run("make", "--silent", "test-message")
+
+    assert result.returncode == 0, result.stderr
+    assert [line for line in result.stdout.splitlines() if line.startswith("install ")] == [
+        "install -y -qq --no-remove --no-install-recommends spamassassin mutt",
+        "install -y -qq --no-remove chromium",
     ]
 
 
@@ -196,7 +210,8 @@ def test_what_npm_downloads_is_said_first_and_a_fault_in_one_line(machine: Machi
 
     result = machine.run("make", "node_modules/.package-lock.json")
 
-    assert result.stdout.splitlines() == [
-        "Downloading the packages of package-lock.json with npm: 'make lint-api' and 'make test-browser' need them"
-    ]
+    assert result.stdout == (
+        "Downloading the packages of package-lock.json with npm: "
+        "'make lint-api', 'make test-browser' and 'make test-message' need them\n"
+    )
     assert faults(result) == [said]

@@ -1,0 +1,56 @@
+"""Chromium, and axe-core in it, for the tests that look at pages."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).parents[1]
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+PATIENCE = 20_000
+"""Milliseconds within which anything that is to happen has happened, however busy the machine is."""
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    program = shutil.which("chromium")
+    assert program, "`make test-browser` and `make test-message` install Chromium where it is missing"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def axe_findings(page: Page, part: str | None = None, rules: Sequence[str] | None = None) -> list[Any]:
+    """The faults that axe-core finds in the page, or in a part of it, and those that it leaves to a person to judge.
+
+    Without ``rules`` it looks for all that it looks for by default.
+    """
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE.read_text())
+    # In full are only these two kinds of results: to describe every element that passes takes most of the time.
+    options: dict[str, Any] = {"resultTypes": ["violations", "incomplete"]}
+    if rules:
+        options["runOnly"] = list(rules)
+    result: dict[str, Any] = page.evaluate("([part, options]) => axe.run(part ?? document, options)", [part, options])
+    return [
+        (finding["id"], node["html"], node["failureSummary"])
+        for finding in result["violations"] + result["incomplete"]
+        for node in finding["nodes"]
+    ]

@@ -1,0 +1,74 @@
+"""The programs that read mail all read the same in a message: the fields that were sent."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from freezegun import freeze_time
+
+from app.contact.letter import KINDS, SUBJECT_LENGTH
+from app.contact.schema import examine
+from tests.factories import REFERENCE, contact_body
+from tests.message.letters import LETTERS, MESSAGES, RECIPIENTS, SENDER, UNFIT_NAMES, compose
+from tests.message.readers import Reading, as_shown_by, read_by_mutt, read_by_node, read_by_old_python, read_by_python
+
+COMPOSED_AT = datetime(2030, 1, 1, 2, 30, tzinfo=UTC)
+with freeze_time(COMPOSED_AT):
+    SENT = {what: compose(changes) for what, changes in LETTERS.items()}
+
+
+@pytest.fixture(scope="module")
+def readings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Reading]]:
+    """Each letter as the programs read it that are started once for all letters."""
+    contents = [message.content for message in SENT.values()]
+    by_node = read_by_node(contents, tmp_path_factory.mktemp("node"))
+    by_mutt = read_by_mutt(contents, tmp_path_factory.mktemp("mutt"))
+    return {what: node | {"mutt": mutt} for what, node, mutt in zip(SENT, by_node, by_mutt, strict=True)}
+
+
+def reply_to(letter: str) -> list[tuple[str, str]]:
+    """The mailbox that an answer goes to."""
+    body = contact_body(**LETTERS[letter])
+    address = examine(body)[0]["email"].ascii
+    if address is None or address.startswith("=?"):
+        return []
+    is_fit = body.get("nombre") not in UNFIT_NAMES.values() and not letter.startswith("injection")
+    return [(" ".join(body.get("nombre", "").split()) if is_fit else "", address)]
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_both_readers_of_python_read_the_same(letter: str) -> None:
+    content = SENT[letter].content
+
+    assert as_shown_by("email", read_by_python(content)) == as_shown_by("email", read_by_old_python(content))
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+@pytest.mark.parametrize("reader", ["mailparser", "postal-mime", "mutt"])
+def test_other_programs_read_the_same(readings: dict[str, dict[str, Reading]], reader: str, letter: str) -> None:
+    expected = as_shown_by(reader, read_by_old_python(SENT[letter].content))
+
+    assert as_shown_by(reader, readings[letter][reader]) == expected
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_the_fields_are_those_that_were_sent(letter: str) -> None:
+    read = read_by_old_python(SENT[letter].content)
+    form_type = LETTERS[letter].get("form_type", "demo")
+
+    assert read.sender == [(SENDER.name, SENDER.address)]
+    assert read.recipients == [(each.name, each.address) for each in RECIPIENTS]
+    assert read.reply_to == reply_to(letter)
+    assert read.subject.startswith(f"{KINDS[form_type]}: ")
+    assert len(read.subject) <= SUBJECT_LENGTH
+    assert read.date == COMPOSED_AT
+    assert read.message_id == SENT[letter].message_id
+    assert read.headers == {"Auto-Submitted": "auto-generated", "X-Form-Type": form_type, "X-Reference": REFERENCE}
+
+
+@pytest.mark.parametrize("what", MESSAGES)
+def test_the_message_is_read_as_it_was_typed(what: str) -> None:
+    text = read_by_old_python(SENT[f"message: {what}"].content).text
+
+    assert text.endswith(f"\n\nMensaje\n\n{MESSAGES[what]}\n")
