@@ -38,6 +38,7 @@ _MOST_LEVELS = 3
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _KNOWN = {*SENDER, MESSAGE, *HIDDEN}
+# One capital begins a word, several are an abbreviation.
 _LOWER, _UPPER = "a-záéíóúüñ", "A-ZÁÉÍÓÚÜÑ"
 _CAPITALS = re.compile(
     rf"(?<=[{_LOWER}0-9])(?:[{_UPPER}]+(?![{_LOWER}])|[{_UPPER}])|(?<=[{_UPPER}])[{_UPPER}](?=[{_LOWER}]{{2}})"
