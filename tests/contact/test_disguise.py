@@ -9,12 +9,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from app.contact.letter import Letter
 from app.contact.message import Composer
 from app.contact.rendering import text_of
 from app.contact.schema import examine
 from app.contact.typed import one_line, shorten, visible
 from app.mailbox import Mailbox
+from tests.contact.submissions import checked, letter_of
 from tests.factories import REQUEST_ID, contact_body
 
 COMPOSER = Composer(Mailbox("web@example.com"), [Mailbox("ventas@example.com")], ZoneInfo("UTC"))
@@ -35,15 +35,11 @@ ENCODED_HEADERS = ["=?utf-8?q?a=0D=0ABcc:_x=40example.com?=", "=?utf-8?q?=0ABcc:
 
 
 def compose(**changes: Any) -> bytes:
-    values, faults = examine(contact_body(**changes))
-    assert not faults
-    return COMPOSER.compose(values, REQUEST_ID).content
+    return COMPOSER.compose(checked(**changes), REQUEST_ID).content
 
 
 def text(**changes: Any) -> str:
-    values, faults = examine(contact_body(**changes))
-    assert not faults
-    return text_of(Letter.of(values, received="x", reference="x"))
+    return text_of(letter_of(**changes))
 
 
 @pytest.mark.parametrize("space", SPACES, ids=ascii)

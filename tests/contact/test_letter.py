@@ -8,15 +8,10 @@ import pytest
 
 from app.contact.letter import ASKED, HIDDEN, MESSAGE, SENDER, Field, Letter
 from app.contact.schema import ContactSchema, examine
+from tests.contact.submissions import letter_of
 from tests.factories import contact_body
 
 INVISIBLE = ["\u200b", "\u202e", "\u2066\u2069", "\u3164", "\u2800", "\ufe0f", "\xad\ufeff"]
-
-
-def letter_of(**changes: Any) -> Letter:
-    values, faults = examine(contact_body(**changes))
-    assert not faults
-    return Letter.of(values, received="", reference="")
 
 
 def others(**extra: Any) -> list[tuple[str, Any]]:

@@ -17,12 +17,11 @@ from freezegun import freeze_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.contact.letter import Letter
 from app.contact.message import Composer
 from app.contact.rendering import text_of
-from app.contact.schema import examine
 from app.mail import message as mail
 from app.mailbox import Mailbox, encoded_words
+from tests.contact.submissions import RECEIVED_AT, checked, letter_of
 from tests.factories import REFERENCE, REQUEST_ID, UTC_ZONE, contact_body
 from tests.messages import POLICIES, READER
 
@@ -64,16 +63,14 @@ INJECTIONS = {
 FIELDS = ["nombre", "empresa", "telefono", "mensaje", "tema"]
 LONGEST = {"nombre": 200, "empresa": 200, "telefono": 40, "mensaje": 5000, "tema": 60_000}
 
-RECEIVED = "Recibido el 01/01/2030 a las 12:00 (UTC) desde el formulario de la web."
 END_OF_HEADERS = b"\r\n\r\n"
 SENDER = Mailbox("web@example.com", "Formulario de España")
+MONTEVIDEO = Composer(SENDER, [SENDER], ZoneInfo("America/Montevideo"))
 COMPOSER = Composer(SENDER, [Mailbox("ventas@example.com", "Ventas, Uruguay")], UTC_ZONE)
 
 
 def compose(composer: Composer = COMPOSER, /, **changes: Any) -> mail.Message:
-    values, faults = examine(contact_body(**changes))
-    assert not faults
-    return composer.compose(values, REQUEST_ID)
+    return composer.compose(checked(**changes), REQUEST_ID)
 
 
 def parse(content: bytes) -> EmailMessage:
@@ -84,11 +81,6 @@ def part(content: bytes, subtype: str) -> str:
     body = parse(content).get_body((subtype,))
     assert isinstance(body, EmailMessage)
     return cast("str", body.get_content()).replace("\r\n", "\n")
-
-
-def letter_of(**changes: Any) -> Letter:
-    values, _ = examine(contact_body(**changes))
-    return Letter.of(values, received=RECEIVED, reference=REFERENCE)
 
 
 def header_names(content: bytes) -> list[str]:
@@ -432,8 +424,8 @@ def test_whatever_is_typed_the_message_keeps_its_form(
     texts = {name: text[: LONGEST[name]] for name, text in texts.items()}
     changes: dict[str, Any] = {"nombre": None, "empresa": None} | texts
 
-    with freeze_time("2030-01-01 12:00:00"):
-        content = compose(form_type=form_type, **changes, **extras).content
+    with freeze_time(RECEIVED_AT):
+        content = compose(MONTEVIDEO, form_type=form_type, **changes, **extras).content
 
     assert_travels_safely(content)
     assert_nothing_got_out(content)

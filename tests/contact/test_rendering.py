@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.contact.letter import Letter
 from app.contact.rendering import HTML_HEAD, html_of, text_of
-from app.contact.schema import examine
-from tests.factories import REFERENCE, contact_body
-
-RECEIVED = "Recibido el 01/02/2030 a las 16:30 (Montevideo, UTC-3) desde el formulario de la web."
+from tests.contact.submissions import RECEIVED, letter_of
+from tests.factories import REFERENCE
 
 EVERYTHING: dict[str, Any] = {
     "tema": "Tarifas y condiciones",
@@ -47,12 +44,6 @@ MARKUP = {
     "comment": "<!-- x --> <![CDATA[ x ]]>",
     "template": "{kind} {{ 7 * 7 }} {0.__class__} %s",
 }
-
-
-def letter_of(**changes: Any) -> Letter:
-    values, faults = examine(contact_body(**changes))
-    assert not faults
-    return Letter.of(values, received=RECEIVED, reference=REFERENCE)
 
 
 def text(**changes: Any) -> str:

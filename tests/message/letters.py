@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 
 from app.contact.letter import KINDS
 from app.contact.message import Composer
-from app.contact.schema import examine
 from app.mail.message import Message
 from app.mailbox import Mailbox
-from tests.factories import REQUEST_ID, contact_body
+from tests.contact.submissions import checked
+from tests.factories import REQUEST_ID
 
 SENDER = Mailbox("web@example.com", "Formulario de España")
 RECIPIENTS = [Mailbox("ventas@example.com", "Ventas, Uruguay"), Mailbox("equipo@example.com")]
@@ -123,6 +123,4 @@ LETTERS: dict[str, dict[str, Any]] = {
 
 
 def compose(changes: dict[str, Any]) -> Message:
-    values, faults = examine(contact_body(**changes))
-    assert not faults
-    return COMPOSER.compose(values, REQUEST_ID)
+    return COMPOSER.compose(checked(**changes), REQUEST_ID)
