@@ -97,10 +97,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
 class Counted:
     """A mailer's hand-overs of kept messages, counted."""
 
-    def __init__(self, mailer: Mailer) -> None:
+    def __init__(self, mailer: Mailer, patch: pytest.MonkeyPatch) -> None:
         assert mailer.redeliver is not None
         self._redeliver = mailer.redeliver
         self.number = 0
+        patch.setattr(mailer, "redeliver", self)
 
     def __call__(self, *args: object) -> None:
         self.number += 1
@@ -312,8 +313,7 @@ def test_a_server_that_is_down_is_asked_once_for_all_that_is_due(
     with SmtpServer() as server:
         mailer = make_mailer(server)
     fail_to_deliver(mailer, *map(letter, range(3)))
-    counted = Counted(mailer)
-    monkeypatch.setattr(mailer, "redeliver", counted)
+    counted = Counted(mailer, monkeypatch)
     clock.passed = 62
 
     look_after(mailer).look()
@@ -354,8 +354,7 @@ def test_each_message_is_offered_to_a_server_that_answers(
     with SmtpServer(replies=replies) as server:
         mailer = make_mailer(server)
         fail_to_deliver(mailer, *map(letter, range(3)))
-        counted = Counted(mailer)
-        monkeypatch.setattr(mailer, "redeliver", counted)
+        counted = Counted(mailer, monkeypatch)
         clock.passed = 62
         look_after(mailer).look()
 
