@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def html_of(letter: Letter) -> str:
     )
 
 
-def _field_lines(fields: list[Field] | tuple[Field, ...]) -> list[str]:
+def _field_lines(fields: Sequence[Field]) -> list[str]:
     """A line for each field. A value of several lines, a list and an object are indented below their label."""
     lines = []
     for label, value, _ in fields:
@@ -108,7 +109,7 @@ def _value_lines(value: Value) -> list[str]:
     return [f"{'  ' if number else '- '}{line}" for lines in items for number, line in enumerate(lines)]
 
 
-def _html_table(fields: list[Field] | tuple[Field, ...], row: str = _ROW) -> str:
+def _html_table(fields: Sequence[Field], row: str = _ROW) -> str:
     rows = (row.format(_html_line(label), _html_value(value, href)) for label, value, href in fields)
     return _TABLE.format("".join(rows))
 

@@ -69,10 +69,11 @@ def visible(text: str) -> str:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if not text.replace("\n", "").isprintable():  # which is so for few messages, and slow
             text = text.translate(_TO_LINES)
-    if not text.isascii() and _ANY_INVISIBLE.search(text):
-        text = _INVISIBLE_OR_KEPT.sub(r"\1", text)
-    if not text.isascii() and _PERHAPS_MARKS.search(text):
-        text = _without_towers(text)
+    if not text.isascii():
+        if _ANY_INVISIBLE.search(text):
+            text = _INVISIBLE_OR_KEPT.sub(r"\1", text)
+        if _PERHAPS_MARKS.search(text):
+            text = _without_towers(text)
     return "" if text.isspace() else text
 
 
