@@ -7,6 +7,7 @@ import logging.config
 import time
 import traceback
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +20,7 @@ from app.stderr import standard_error
 
 logger = logging.getLogger(__name__)
 
-_LINE = "{asctime} {levelname} {name} {request_id} {message}"
+_LINE = "{time} {levelname} {name} {request_id} {message}"
 
 _FORMATTERS: dict[str, dict[str, Any]] = {
     "text": {"format": _LINE, "style": "{"},
@@ -27,8 +28,7 @@ _FORMATTERS: dict[str, dict[str, Any]] = {
         "()": "pythonjsonlogger.json.JsonFormatter",
         "fmt": _LINE,
         "style": "{",
-        "datefmt": "%Y-%m-%dT%H:%M:%S%z",
-        "rename_fields": {"asctime": "time", "levelname": "level", "name": "logger"},
+        "rename_fields": {"levelname": "level", "name": "logger"},
         "json_ensure_ascii": False,
     },
 }
@@ -44,6 +44,12 @@ class RequestIdFilter(logging.Filter):
         return True
 
 
+def add_time(record: logging.LogRecord) -> bool:
+    """A filter for handlers: puts the time of a log record into it, in the form of RFC 3339."""
+    record.time = _rfc3339(record.created)
+    return True
+
+
 def logging_config(settings: Settings) -> dict[str, Any]:
     """The configuration for logging.config.dictConfig; gunicorn's own lines go the same way."""
     level = settings.log_level.upper()
@@ -57,7 +63,7 @@ def logging_config(settings: Settings) -> dict[str, Any]:
                 "class": "logging.StreamHandler",
                 "stream": standard_error,
                 "formatter": "line",
-                "filters": ["request_id"],
+                "filters": ["request_id", add_time],
             },
         },
         "root": {"level": level, "handlers": ["stderr"]},
@@ -81,30 +87,34 @@ class RequestLogger:
         """False where nothing is to be written."""
         self._line = {"name": name, "levelname": "INFO", "msg": message}
         self._parts = parts
-        self._text = _LINE.format(asctime="%s", levelname="INFO", name=name, request_id="%s", message=message) + "\n"
+        self._text = _LINE.format(time="%s", levelname="INFO", name=name, request_id="%s", message=message) + "\n"
         self._formatter = None
         if settings.log_format == "json":
             self._formatter = logging.config.DictConfigurator({}).configure_formatter(dict(_FORMATTERS["json"]))
 
     def write(self, request_id: str, values: tuple[object, ...]) -> None:
         """Write a line with the values of the parts."""
+        now = _rfc3339(time.time())
         if self._formatter:
             named = dict(zip(self._parts, values, strict=True))
-            record = logging.makeLogRecord(self._line | named | {"request_id": request_id, "args": values})
+            own = {"time": now, "request_id": request_id, "args": values}
+            record = logging.makeLogRecord(self._line | named | own)
             standard_error.write(self._formatter.format(record) + "\n")
         else:
-            standard_error.write(self._text % (_now(), request_id, *values))
+            standard_error.write(self._text % (now, request_id, *values))
 
 
-def _now() -> str:
-    """The time in the form of logging.Formatter."""
-    now = time.time()
-    return f"{_local(int(now))},{int(now * 1000) % 1000:03d}"
+def _rfc3339(seconds: float) -> str:
+    """An epoch time as local time, such as ``2026-11-22T12:36:22.123+00:00``. nginx's log has the same form."""
+    second, millisecond = divmod(int(seconds * 1000), 1000)
+    return _any_millisecond(second) % millisecond
 
 
 @lru_cache(maxsize=1)
-def _local(second: int) -> str:
-    return time.strftime(logging.Formatter.default_time_format, time.localtime(second))
+def _any_millisecond(second: int) -> str:
+    """The form of all times in that second, with ``%03d`` in place of the milliseconds."""
+    local = datetime.fromtimestamp(second, UTC).astimezone()
+    return local.isoformat(timespec="milliseconds").replace(".000", ".%03d")
 
 
 def drop_exception_text(record: logging.LogRecord) -> bool:

@@ -21,6 +21,9 @@ REQUEST_ID = "3f0c9a1b5d7e42868c1f0a9be3d47c52"
 REFERENCE = "3F0C-9A1B"
 """The reference of what that request submits."""
 
+LOG_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d"
+"""The times in the service's log and in nginx's (RFC 3339)."""
+
 SUNSET = {
     "API_V1_DEPRECATED_ON": "2020-01-01",
     "API_V1_SUNSET_ON": "2021-01-01",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging.config
 import re
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from app.logs import RequestLogger, ensure_logging, logging_config
 from tests.conftest import MakeApp
-from tests.factories import make_settings
+from tests.factories import LOG_TIME, make_settings
 
 LEVELS = ["debug", "info", "warning", "error", "critical"]
 
@@ -52,7 +53,7 @@ def lines(capfd: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
 
 
 Lines = Callable[[], list[str]]
-TEXT_LINE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} WARNING app\.test - mensaje número 7"
+TEXT_LINE = rf"{LOG_TIME} WARNING app\.test - mensaje número 7"
 
 
 class TestText:
@@ -87,7 +88,7 @@ class TestJson:
         logging.getLogger("app.test").warning("mensaje número %d", 7)
 
         (record,) = map(json.loads, lines())
-        assert datetime.fromisoformat(record.pop("time")).tzinfo is not None
+        assert re.fullmatch(LOG_TIME, record.pop("time"))
         assert record == {"level": "WARNING", "logger": "app.test", "request_id": "-", "message": "mensaje número 7"}
 
     def test_letters_beyond_ascii_stay_readable(self, configure: Configure, lines: Lines) -> None:
@@ -135,8 +136,7 @@ class TestTheServersOwnLines:
         logging.getLogger("gunicorn.error").info("Listening")
 
         ours, theirs = lines()
-        in_form = re.compile(r"[\d:, -]+")
-        assert in_form.sub("", theirs) == in_form.sub("", ours.replace("app.test", "gunicorn.error"))
+        assert re.sub(LOG_TIME, "", theirs) == re.sub(LOG_TIME, "", ours.replace("app.test", "gunicorn.error"))
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
@@ -150,8 +150,59 @@ def test_the_line_of_a_request_has_the_form_of_all_others(
     settings = make_settings(tmp_path / "mail", LOG_FORMAT=log_format)
     RequestLogger("app.test", "%s ñ %s", ["method", "status"], settings).write("-", ("GET", 200))
 
-    ours, theirs = (re.sub(r"[\d:,]+", "0", line) for line in lines())
+    ours, theirs = (re.sub(LOG_TIME, "now", line) for line in lines())
     assert ours == theirs
+    assert "now" in ours
+
+
+@pytest.fixture
+def travel(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
+    """Gives the process a time, in UTC, and a time zone, until the test is over."""
+
+    def travel(now: str, zone: str) -> None:
+        seconds = datetime.fromisoformat(f"{now}+00:00").timestamp()
+        monkeypatch.setattr(time, "time", lambda: seconds)  # freezegun does not know the hour that comes twice
+        monkeypatch.setattr(time, "time_ns", lambda: round(seconds * 1e6) * 1000)  # logging's, from Python 3.13 on
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+
+    yield travel
+    monkeypatch.undo()
+    time.tzset()
+
+
+# Each at a second of its own, because the form of one second is kept.
+TIMES = {
+    "UTC": ("2026-11-22T12:36:22.123", "UTC", "2026-11-22T12:36:22.123+00:00"),
+    "half an hour ahead": ("2026-11-22T23:36:23.007", "Asia/Kolkata", "2026-11-23T05:06:23.007+05:30"),
+    "three quarters ahead": ("2026-11-22T12:36:24", "Asia/Kathmandu", "2026-11-22T18:21:24.000+05:45"),
+    "half an hour behind": ("2026-11-22T01:36:25.999", "America/St_Johns", "2026-11-21T22:06:25.999-03:30"),
+    "the same in summer": ("2026-07-22T12:36:26.1", "America/St_Johns", "2026-07-22T10:06:26.100-02:30"),
+    "less than an hour behind": ("2026-11-22T12:36:27.5", "<-0045>+00:45", "2026-11-22T11:51:27.500-00:45"),
+    "the hour that comes twice": ("2026-10-25T00:59:59.9995", "Europe/Madrid", "2026-10-25T02:59:59.999+02:00"),
+    "and its second time": ("2026-10-25T01:00:00", "Europe/Madrid", "2026-10-25T02:00:00.000+01:00"),
+}
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+@pytest.mark.parametrize(("now", "zone", "shown"), TIMES.values(), ids=TIMES)
+def test_a_time_has_milliseconds_and_the_offset_of_its_zone(
+    configure: Configure,
+    lines: Lines,
+    tmp_path: Path,
+    travel: Callable[[str, str], None],
+    log_format: str,
+    now: str,
+    zone: str,
+    shown: str,
+) -> None:
+    configure(LOG_FORMAT=log_format)
+    travel(now, zone)
+
+    logging.getLogger("app.test").warning("ready")
+    RequestLogger("app.test", "ready", [], make_settings(tmp_path / "mail", LOG_FORMAT=log_format)).write("-", ())
+
+    assert [json.loads(line)["time"] if log_format == "json" else line.split()[0] for line in lines()] == [shown] * 2
 
 
 class TestEnsureLogging:

@@ -15,7 +15,7 @@ from app import logs
 from app.logs import RequestIdFilter
 from app.stderr import StandardError
 from tests.conftest import MakeClient
-from tests.factories import REQUEST_ID, contact_body
+from tests.factories import LOG_TIME, REQUEST_ID, contact_body
 from tests.fakes import RecordingMailer
 
 Lines = Callable[[], list[dict[str, Any]]]
@@ -59,7 +59,7 @@ def test_a_request_leaves_one_line(
 
     (line,) = capfd.readouterr().err.splitlines()
     assert re.fullmatch(
-        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO app\.request [0-9a-f]{32} "
+        rf"{LOG_TIME} INFO app\.request [0-9a-f]{{32}} "
         rf"{re.escape(expected)} \d+\.\d ms 127\.0\.0\.0/24",
         line,
     )

@@ -13,7 +13,9 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 import trustme
@@ -21,7 +23,7 @@ import trustme
 from tests.client import DOCUMENT, validate_response
 from tests.deploy.load import new_client
 from tests.deploy.site import RELAY, RELAYED, SERVER_NAME, Answer, Site, site
-from tests.factories import contact_body
+from tests.factories import LOG_TIME, contact_body
 
 QUOTA = 60
 
@@ -87,6 +89,37 @@ def test_the_request_id_is_nginx_s_and_the_same_in_both_logs(served: Site) -> No
     assert request_id != "f" * 32
     assert logged(served, f' {request_id} 200 "200" ')
     assert id_of(answer) == request_id
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "America/St_Johns"])
+def test_both_logs_name_the_time_in_one_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+    monkeypatch.setenv("TZ", zone)  # nginx's
+    with site(tmp_path, "0", environ={"TZ": zone, "LOG_FORMAT": "text"}) as served:
+        begun = datetime.now(ZoneInfo(zone))
+        answer = served.request("GET", "/api")
+        theirs = logged(served, f" {id_of(answer)} ")
+        ours = [line for line in served.log("0").splitlines() if f" {id_of(answer)} " in line]
+        ended = datetime.now(ZoneInfo(zone))
+
+    for (line,) in (ours, theirs):
+        shown = re.match(LOG_TIME, line)
+        assert shown, line
+        moment = datetime.fromisoformat(shown[0])
+        assert begun - timedelta(milliseconds=1) < moment < ended
+        assert moment.utcoffset() == begun.utcoffset()
+
+
+def test_nginx_s_seconds_and_milliseconds_turn_together(tmp_path: Path) -> None:
+    changes = {"'$public_web_interface_time ": "'$public_web_interface_time $msec "}
+    with site(tmp_path, changes=changes) as served:
+        until = int(time.time()) + 1.1
+        while time.time() < until:
+            served.exchange(b"garbage\r\n\r\n", port=served.http_port)
+        lines = (tmp_path / "log" / "public-web-interface.log").read_text().splitlines()
+
+    times = [line.split()[:2] for line in lines]
+    assert [datetime.fromisoformat(shown).timestamp() for shown, _ in times] == [float(epoch) for _, epoch in times]
+    assert len({int(float(epoch)) for _, epoch in times}) > 1
 
 
 @pytest.mark.parametrize("path", ["/api", "/unknown", "/public-web-interface/malformed"])
