@@ -20,8 +20,11 @@ const CAPTCHA_LENGTH = 5;
 /** Without 0 and O, 1, I and L, 2 and Z, 5 and S, 6 and G, 8 and B, U and V: a distorted image confuses them. */
 const CAPTCHA_ALPHABET = "ACDEFHJKMNPRTWXY3479";
 
-const AFTER_COUNTDOWN = "Lo que ha escrito sigue aquí: podrá enviarlo cuando se active el botón.";
 const UNNAMED_FAULT = "Revise los datos que ha escrito.";
+const WAIT = {
+  advice: "Lo que ha escrito sigue aquí: podrá enviarlo cuando se active el botón.",
+  expected: true,
+};
 const SITE_FAULT = {
   advice:
     "No se debe a lo que ha escrito, sino a un fallo de esta página. Póngase en contacto con nosotros por otro medio.",
@@ -30,16 +33,17 @@ const SITE_FAULT = {
 
 /**
  * Each `error.code` with the field that it concerns, and advice for the visitor in place of the service's hint.
- * `technical` shows the hint all the same, to help the people who look after the website.
+ * `technical` shows the hint all the same, to help the people who look after the website. With an error that is not
+ * `expected` the visitor sees the request id, by which they find it in their logs.
  */
 const ERRORS = {
   bad_captcha: { field: "captcha_input", advice: "Hemos cambiado la imagen: escriba el código nuevo." },
   invalid_email: { field: "email", advice: "Revísela; por ejemplo: nombre@example.com." },
   invalid_form_type: { field: "form_type", advice: "Elija otra opción." },
   invalid_body: SITE_FAULT, // unless `details.fields` says which fields are at fault
-  rate_limit: { advice: AFTER_COUNTDOWN },
-  rate_limit_exceeded: { advice: AFTER_COUNTDOWN },
-  too_fast: { advice: AFTER_COUNTDOWN },
+  rate_limit: WAIT,
+  rate_limit_exceeded: WAIT,
+  too_fast: WAIT,
   mail_delivery_failed: {}, // `details.kept` says which advice is right
   internal_error: {}, // the service's hint suits a visitor
   method_not_allowed: SITE_FAULT,
@@ -54,6 +58,7 @@ const KEPT = {
   advice:
     "Su mensaje ha quedado guardado para entregarlo más tarde: no es necesario que lo envíe otra vez. Si es urgente" +
     " o no recibe respuesta, póngase en contacto con nosotros por otro medio.",
+  expected: true, // it has a reference, so the request id would be one name too many
 };
 const NOT_KEPT = {
   advice:
@@ -107,7 +112,7 @@ async function submit(event) {
   const { headers, message, error } = await send();
   button.textContent = buttonText;
   if (error?.code === "too_fast") ts = serviceTime(headers);
-  if (error) showError(error, referenceOf(headers));
+  if (error) showError(error, headers);
   else showConfirmation(message, referenceOf(headers));
   // A renewed ts needs less time than the refused one, for which Retry-After was meant.
   startCountdown(error?.code === "too_fast" ? quota(headers).reset : secondsToWait(headers));
@@ -144,17 +149,22 @@ function findFaults() {
 }
 
 /** Show an error beside the fields that it concerns, else above the button. A message that is kept has a reference. */
-function showError(error, reference) {
+function showError(error, headers = new Headers()) {
   const { hint = "" } = error;
   const known = { true: KEPT, false: NOT_KEPT }[error.details?.kept] ?? ERRORS[error.code] ?? {};
-  const { field, advice = hint, technical } = known;
+  const { field, advice = hint, technical, expected } = known;
   if (error.code === "bad_captcha") renewCaptcha();
   if (showFaults(error.details?.fields ?? (field ? { [field]: `${error.message} ${advice}` } : {}))) return;
 
   const line = (tag, textContent) => Object.assign(document.createElement(tag), { textContent });
   summary.replaceChildren(line("strong", error.message), line("p", advice));
-  if (error.details?.kept) summary.append(line("p", reference));
+  if (error.details?.kept) summary.append(line("p", referenceOf(headers)));
   if (technical) summary.append(line("small", `Detalle técnico (${error.code}): ${hint}`));
+  const id = headers.get("X-Request-ID"); // no answer, no id
+  if (id && !expected) {
+    summary.append(line("small", "Si nos consulta por este error, indique este identificador: "));
+    summary.lastChild.append(line("code", id));
+  }
   summary.hidden = false;
   summary.focus();
 }

@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from email.utils import parseaddr
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
@@ -22,7 +23,7 @@ from app.errors import ErrorCode
 from tests.browser.conftest import Visit
 from tests.browser.visitor import FIELDS, VIEWPORTS, Visitor, put_clock
 from tests.browser.website import Website
-from tests.factories import SUNSET
+from tests.factories import REQUEST_ID, SUNSET
 from tests.mail.server import SmtpServer, parse, text_of
 from tests.ports import free_port
 from tests.server.gunicorn import Server, serving
@@ -44,6 +45,16 @@ def spend_quota(service: Server) -> None:
     """Somebody else behind the same address has just sent a form."""
     response, _ = service.request("POST", "/contact.php", b"{}", {"Content-Type": "application/json"})
     assert response.status == 400
+
+
+def answer_with(visitor: Visitor, **answer: Any) -> None:
+    """Let the contact path answer so, with a request id."""
+    headers = {
+        "Access-Control-Allow-Origin": "*",
+        "Access-Control-Expose-Headers": "X-Request-ID",
+        "X-Request-ID": REQUEST_ID,
+    }
+    visitor.page.route("**/api/v1/contact", lambda route: route.fulfill(headers=headers, **answer))
 
 
 def lines_of(server: SmtpServer) -> list[str]:
@@ -318,6 +329,7 @@ def test_the_quota_is_waited_for_with_a_countdown(visitor: Visitor, service: Ser
     visitor.send()
 
     visitor.sees_a_summary(ErrorCode.RATE_LIMIT.message)
+    expect(visitor.request_id).to_have_count(0)
     expect(visitor.status).to_have_text(COUNTDOWN_STARTS)
     expect(visitor.page.locator("#countdown")).to_have_text(COUNTDOWN)
     expect(visitor.button("Enviar solicitud")).to_be_disabled()
@@ -378,18 +390,34 @@ def test_a_mail_server_that_is_down_loses_nothing(visit: Visit, tmp_path: Path) 
         (kept,) = mailbox.Maildir(tmp_path / "mail", create=False)
         assert parseaddr(kept["Reply-To"])[1] == "maria@example.com"
         visitor.sees_a_summary(f"Referencia: {kept['X-Reference']}")
+        expect(visitor.request_id).to_have_count(0)
 
 
 def test_who_is_not_delivered_and_not_kept_is_asked_to_send_it_again(visitor: Visitor) -> None:
     details = {"code": "mail_delivery_failed", "message": "No.", "status": 500, "details": {"kept": False}}
-    visitor.page.route(
-        "**/api/v1/contact", lambda route: route.fulfill(status=500, json={"ok": False, "error": details})
-    )
+    answer_with(visitor, status=500, body=json.dumps({"ok": False, "error": details}))
     visitor.fill()
     visitor.send()
 
     visitor.sees_a_summary("Su mensaje no ha quedado guardado", "envíelo de nuevo más tarde")
+    expect(visitor.summary).not_to_contain_text("Referencia")
+    expect(visitor.request_id).to_have_text(REQUEST_ID)
     visitor.still_has_what_was_typed()
+
+
+def test_with_an_internal_error_the_visitor_can_name_its_request(unserved: Visitor) -> None:
+    error = {"code": "internal_error", "message": ErrorCode.INTERNAL_ERROR.message, "hint": "Inténtelo más tarde."}
+    answer_with(unserved, status=500, body=json.dumps({"ok": False, "error": error}))
+    unserved.fill()
+    unserved.send()
+
+    # Whoever hears the summary hears what the id is for, and the id as the last of all.
+    named = f"Inténtelo más tarde.Si nos consulta por este error, indique este identificador: {REQUEST_ID}"
+    unserved.sees_a_summary(named)
+    assert unserved.summary.inner_text().endswith(REQUEST_ID)
+    unserved.record("internal-error")
+    unserved.request_id.click()
+    assert unserved.page.evaluate("getSelection().toString()") == REQUEST_ID
 
 
 def test_a_service_out_of_reach_loses_nothing(unserved: Visitor) -> None:
@@ -397,6 +425,7 @@ def test_a_service_out_of_reach_loses_nothing(unserved: Visitor) -> None:
     unserved.send()
 
     unserved.sees_a_summary("No hemos podido conectar con el servicio.", "Compruebe su conexión a internet")
+    expect(unserved.request_id).to_have_count(0)
     expect(unserved.button("Enviar solicitud")).to_be_enabled()
     unserved.record("unreachable")
     unserved.still_has_what_was_typed()
@@ -479,6 +508,7 @@ def test_a_fault_of_the_website_is_no_fault_of_the_visitor(
     visitor.send()
 
     visitor.sees_a_summary(code.message, "No se debe a lo que ha escrito", code.hint, code)
+    service.wait_for(f" {visitor.request_id.inner_text()} POST ")
     expect(visitor.button("Enviar solicitud")).to_be_enabled()
     if code is ErrorCode.ENDPOINT_NOT_FOUND:
         visitor.record("website-fault")
@@ -534,17 +564,13 @@ def test_a_version_that_was_retired(visit: Visit, tmp_path: Path) -> None:
 def test_answers_that_the_service_does_not_give_here(
     unserved: Visitor, status: int, content_type: str, body: str, texts: list[str]
 ) -> None:
-    unserved.page.route(
-        "**/api/v1/contact",
-        lambda route: route.fulfill(
-            status=status, content_type=content_type, body=body, headers={"Access-Control-Allow-Origin": "*"}
-        ),
-    )
+    answer_with(unserved, status=status, content_type=content_type, body=body)
     unserved.fill()
     unserved.send()
 
     unserved.sees_a_summary(*texts)
     expect(unserved.summary).not_to_contain_text("undefined")
+    expect(unserved.request_id).to_have_text(REQUEST_ID)
     expect(unserved.button("Enviar solicitud")).to_be_enabled()
     unserved.still_has_what_was_typed()
     if status == 502:

@@ -82,6 +82,11 @@ class Visitor:
         return self.page.locator("#contact-summary")
 
     @property
+    def request_id(self) -> Locator:
+        """The id of the request that failed."""
+        return self.summary.locator("code")
+
+    @property
     def confirmation(self) -> Locator:
         return self.page.locator("#contact-confirmation")
 
