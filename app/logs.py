@@ -70,6 +70,9 @@ def logging_config(settings: Settings) -> dict[str, Any]:
         "loggers": {
             # Its debug lines show the targets of requests, which can hold personal data.
             "gunicorn.error": {"level": "INFO" if level == "DEBUG" else level, "propagate": True},
+            # gunicorn's access log shows addresses and what a visitor typed. Named here, it loses the handlers that
+            # gunicorn's own options give it. The service writes a line of its own for each request.
+            "gunicorn.access": {"level": "CRITICAL"},
             "werkzeug": {"filters": [drop_request_line]},
         },
     }

@@ -21,9 +21,9 @@ from typing import Any
 
 from gunicorn import util
 from gunicorn.arbiter import Arbiter
-from gunicorn.glogging import Logger
 from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, ParseException
 from gunicorn.http.wsgi import Response, base_environ
+from gunicorn.instrument.statsd import Statsd
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from app.api.admission import REFUSED_BY_SERVER
@@ -53,11 +53,49 @@ _SAY_AGAIN_SECONDS = 60.0
 logger = logging.getLogger(__name__)
 
 
-class ServerLogger(Logger):  # type: ignore[misc]  # gunicorn ships no types
-    """gunicorn's logger without its access log, which shows addresses. The service writes a line of its own."""
+class ServerLogger(Statsd):  # type: ignore[misc]  # gunicorn ships no types
+    """gunicorn's logger with its statsd metrics. Its access log, which shows addresses, is silent (app/logs.py)."""
 
-    def access(self, *_: Any) -> None:
-        """Do nothing. gunicorn would collect the parts of a line even when it writes none."""
+    sock: Any
+    """The socket of the statsd receiver; None without one."""
+
+    def __init__(self, cfg: Any) -> None:
+        super().__init__(cfg)
+        if self.sock:
+            self.sock = _Packets(self.sock, self)
+        elif cfg.statsd_host:
+            self.warning("statsd gets nothing until the next start: its socket or its name is not there")
+
+    def access(self, *args: Any) -> None:
+        """Send the metrics of a request, when somebody receives them."""
+        if self.sock:
+            super().access(*args)
+
+    def atoms(self, *_: Any) -> dict[str, Any]:
+        """The parts of a line of the access log: none, because no line is written."""
+        return {}
+
+
+class _Packets:
+    """A statsd socket that never waits and never fails: a receiver that hangs or is away misses packets.
+
+    gunicorn would let every thread wait for the receiver on a full unix socket, and log a traceback for every packet.
+    """
+
+    def __init__(self, sock: socket.socket, log: ServerLogger) -> None:
+        self._sock = sock
+        self._log = log
+        self._say_from = 0.0
+
+    def send(self, packet: bytes) -> None:
+        """Send a packet, or lose it and say so once a minute at most."""
+        try:
+            self._sock.send(packet, socket.MSG_DONTWAIT)
+        except OSError as error:
+            now = time.monotonic()
+            if now >= self._say_from:
+                self._say_from = now + _SAY_AGAIN_SECONDS
+                self._log.warning("statsd misses packets: %s", error.strerror)
 
 
 class Connection(TConn):  # type: ignore[misc]  # gunicorn ships no types

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,7 +89,12 @@ class Server:
             return response, response.read()
 
 
-def start(directory: Path, **environ: str) -> tuple[subprocess.Popen[bytes], Path]:
+GUNICORN = (sys.executable, "-m", "gunicorn")
+
+
+def start(
+    directory: Path, *, command: Sequence[str] = GUNICORN, **environ: str
+) -> tuple[subprocess.Popen[bytes], Path]:
     """Starts gunicorn as `make run` does, with nothing in its environment but what is passed.
 
     The kernel chooses the port, and the log names it.
@@ -98,7 +103,7 @@ def start(directory: Path, **environ: str) -> tuple[subprocess.Popen[bytes], Pat
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "COVERAGE_PROCESS_CONFIG") if name in os.environ}
     with log_file.open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "gunicorn"],
+            command,
             cwd=ROOT,
             env=kept | {"MAIL_DIR": str(directory / "mail"), "BIND": "127.0.0.1:0"} | environ,
             stdout=log,
@@ -108,8 +113,8 @@ def start(directory: Path, **environ: str) -> tuple[subprocess.Popen[bytes], Pat
 
 
 @contextmanager
-def serving(directory: Path, **environ: str) -> Iterator[Server]:
-    process, log_file = start(directory, **environ)
+def serving(directory: Path, *, command: Sequence[str] = GUNICORN, **environ: str) -> Iterator[Server]:
+    process, log_file = start(directory, command=command, **environ)
     server = Server(process, 0, log_file)
     try:
         server = replace(server, port=int(server.wait_for(LISTENING)[1]))
