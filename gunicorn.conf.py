@@ -72,7 +72,7 @@ def listen(server: Arbiter) -> TCPSocket | UnixSocket:
 
 def post_worker_init(worker: object) -> None:
     """Start the storage of the limits and the mail checks, and wait a second at most for each."""
-    worker.wsgi.background.start(wait=1)
+    worker.background.start(wait=1)
     # A request needs the interpreter's lock three times, and while another computes it waits this long for each.
     sys.setswitchinterval(0.001)
     # What is loaded stays. Looking through it for garbage would hold the lock for as long as a large request does.
@@ -81,6 +81,6 @@ def post_worker_init(worker: object) -> None:
 
 def worker_exit(_server: object, worker: object) -> None:
     """Close the connections to the other servers."""
-    app = getattr(worker, "wsgi", None)  # None when the app could not be made
-    if app is not None:
-        app.background.stop()
+    background = getattr(worker, "background", None)  # None when the app could not be made
+    if background is not None:
+        background.stop()

@@ -127,6 +127,9 @@ class Connection(TConn):  # type: ignore[misc]  # gunicorn ships no types
 class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
     """A gthread worker. The app's error handlers render the errors that gunicorn would answer in HTML."""
 
+    wsgi: Any
+    """What gunicorn calls for each request: the app, in a function once it is loaded."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._lingering: deque[Connection] = deque()
@@ -139,7 +142,8 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
         except SettingsError as error:
             self.log.error("%s", error)
             sys.exit(Arbiter.WORKER_BOOT_ERROR)
-        self.wsgi.wsgi_app = self._announcing_close(self.wsgi.wsgi_app)
+        self.background = self.wsgi.background
+        self.wsgi = self._announcing_close(self.wsgi)
         # Until here an exception can only tell the operator why the start failed. From here on it can quote a visitor.
         self.log.error_log.addFilter(drop_exception_text)
 
@@ -148,6 +152,8 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
 
         gunicorn decides about the close before the app runs. Later it closes without an announcement when it has been
         told to stop, or when much of the body was not read. A proxy would send the next request into that connection.
+
+        This is around all of the app: what extensions put around it may pass on a ``start_response`` of their own.
         """
 
         def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -188,7 +194,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
     def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's signature
         """Accept connections or not. A stopping worker first accepts those that wait: nobody else answers them."""
         if not (enabled or self.alive):
-            self.wsgi.background.wind_down()
+            self.background.wind_down()
             for listener in self.sockets:
                 taken = -1
                 while taken < self.nr_conns:
