@@ -1,0 +1,51 @@
+"""The service of the module `monitored`, in which a request with the field X-Crash fails as that says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+from unittest.mock import patch
+
+from flask import request
+from monitored import app  # type: ignore[import-not-found]  # docs/monitoring.md has it
+
+from app.api import contact
+from app.api.body import read_fields
+
+
+def fail(error: str, word: str) -> NoReturn:
+    if error == "JSONDecodeError":
+        json.loads(word)
+    if error == "UnicodeDecodeError":
+        (word.encode() + b"\xff").decode()
+    if error == "OSError":
+        raise OSError(word, word, word)
+    if error == "ExceptionGroup":
+        raise ExceptionGroup(word, [ValueError(word), KeyError(word)])
+    if error == "ValueError":
+        try:
+            raise KeyError(word)
+        except KeyError as cause:
+            raise ValueError(word) from cause
+    failure = RuntimeError(word)
+    failure.add_note(word)
+    raise failure
+
+
+def fail_or_read(environ: dict[str, Any]) -> dict[str, Any]:
+    place, _, error = request.headers.get("X-Crash", "").partition(" ")
+    if place == "before":
+        fail(error, request.query_string.decode())
+    fields = read_fields(environ)
+    if place == "after":
+        fail(error, f"{fields}")
+    return fields
+
+
+patch.object(contact, "read_fields", fail_or_read).start()
+
+
+@app.before_request  # type: ignore[untyped-decorator]  # so is its module
+def fail_at_once() -> None:
+    if request.headers.get("X-Crash") == "anywhere":
+        fail("RuntimeError", request.path)
