@@ -89,6 +89,10 @@ install_release() {
     if grep -qs '^RATE_LIMIT_STORAGE=.' /etc/public-web-interface.env; then
         "releases/$release/.venv/bin/pip" install --quiet --require-hashes -r "releases/$release/requirements-redis.txt"
     fi
+    # Libraries that the operator adds, such as Sentry's (docs/monitoring.md). Those of the release are there already.
+    if [ -e /etc/public-web-interface/requirements.txt ]; then
+        "releases/$release/.venv/bin/pip" install --quiet -r /etc/public-web-interface/requirements.txt
+    fi
     touch "releases/$release/.whole"
     trap - EXIT
     use_release "$release"

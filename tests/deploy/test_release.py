@@ -215,6 +215,11 @@ class Server:
         return sorted(path.name for path in (self.systemd.home / "releases").iterdir())
 
     @property
+    def added(self) -> Path:
+        """The file with the libraries that the operator adds."""
+        return self.directory / "public-web-interface" / "requirements.txt"
+
+    @property
     def current(self) -> str:
         return (self.systemd.home / "current").resolve().name
 
@@ -261,7 +266,7 @@ class Server:
     def reset(self, *instances: str) -> None:
         """Back to the first release, with these instances of it alone; those that run already are left alone."""
         systemd = self.systemd
-        for left in (systemd.directory / "bin" / "hang-up", self.directory / "public-web-interface.env"):
+        for left in (systemd.directory / "bin" / "hang-up", self.directory / "public-web-interface.env", self.added):
             left.unlink(missing_ok=True)
         for arguments in (["reset", "--hard", "--quiet", self.second], ["clean", "-ffdxq"]):
             subprocess.run(["git", "-C", self.source, *arguments], check=True)
@@ -503,4 +508,17 @@ def test_the_library_for_redis_follows_the_settings(stopped: Server) -> None:
     assert installed.returncode != 0
     assert "no-such-library" in installed.stderr
     settings.write_text("#RATE_LIMIT_STORAGE=redis://localhost\nRATE_LIMIT_STORAGE=\n")
+    assert stopped.release("install").returncode == 0
+
+
+def test_the_libraries_that_the_operator_adds_are_in_each_release(stopped: Server) -> None:
+    stopped.added.parent.mkdir(exist_ok=True)
+    stopped.added.write_text("sentry-sdk\n./no-such-library\n")
+
+    installed = stopped.release("install")
+
+    assert installed.returncode != 0
+    assert "no-such-library" in installed.stderr
+    assert stopped.current == stopped.first
+    stopped.added.write_text("sentry-sdk\n")
     assert stopped.release("install").returncode == 0
