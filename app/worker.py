@@ -128,7 +128,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
     """A gthread worker. The app's error handlers render the errors that gunicorn would answer in HTML."""
 
     wsgi: Any
-    """What gunicorn calls for each request: the app, in a function once it is loaded."""
+    """The application that gunicorn calls for each request: ours, in a function around it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -96,10 +96,12 @@ def watched(directory: Path, *titles: str, added: str = "", **environ: str) -> I
     Its requests fail where they ask for that. A line may be added to the module.
     """
     (directory / "monitored.py").write_text("\n".join([*(code(title, "python") for title in titles), added]))
-    (command,) = re.findall(r"exec (.*)'$", code(titles[-1], "ini"), re.MULTILINE)
+    unit = code(titles[-1], "ini")
+    (command,) = re.findall(r"exec (.*)'$", unit, re.MULTILINE)
     programs = str(Path(sys.executable).parent)
     words = command.replace(".venv/bin", programs).replace("monitored:app", "tests.server.crashing:app").split()
-    with serving(directory, command=words, PYTHONPATH=str(directory), **environ) as server:
+    environ |= dict(re.findall(r"([A-Z_]+)=(\S+)", "".join(re.findall("^Environment=(.*\n)", unit, re.MULTILINE))))
+    with serving(directory, command=words, **environ | {"PYTHONPATH": str(directory)}) as server:
         yield server
 
 
@@ -142,5 +144,5 @@ class Visitor:
 
     def assert_unknown(self, content: bytes) -> None:
         """Nothing of this visitor is in there: no word, no address, and no trace that it claims to be part of."""
-        for chosen in (WORD, TRACE_ID, self.address):
-            assert chosen.encode().lower() not in content.lower()
+        for chosen in (WORD.encode(), TRACE_ID.encode(), bytes.fromhex(TRACE_ID), self.address.encode()):
+            assert chosen.lower() not in content.lower()

@@ -1,0 +1,115 @@
+"""OpenTelemetry, as docs/monitoring.md has it, learns route and status of a request and no word of the visitor's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from tests.server.gunicorn import Server
+from tests.server.monitored import BODIES, FAILURES, WORD, Receiver, Visitor, receiving, watched
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Server]:
+    """With the module of Sentry in the same file, as who has both has it."""
+    directory = tmp_path_factory.mktemp("opentelemetry")
+    endpoint = f"http://127.0.0.1:{receiver.server_port}"
+    settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_BSP_SCHEDULE_DELAY": "50"}
+    with watched(directory, "Sentry", "OpenTelemetry", **settings) as server:
+        yield server
+
+
+@pytest.fixture
+def visitor(server: Server) -> Visitor:
+    return Visitor(server)
+
+
+def spans(receiver: Receiver) -> list[Span]:
+    return [
+        span
+        for sent in list(receiver.sent)
+        for resource in ExportTraceServiceRequest.FromString(sent.content).resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+
+
+def attributes(told: Span | Span.Event) -> dict[str, str | int]:
+    values = {attribute.key: attribute.value for attribute in told.attributes}
+    return {name: value.string_value or value.int_value for name, value in values.items()}
+
+
+def span_of(receiver: Receiver, request_id: str) -> Span:
+    def found() -> list[Span]:
+        return [span for span in spans(receiver) if attributes(span).get("request_id") == request_id]
+
+    receiver.wait_until(lambda: bool(found()))
+    (span,) = found()
+    return span
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "told"),
+    [
+        ("GET", "/api/v1/health", 200, {"http.method": "GET", "http.route": "/api/v1/health"}),
+        ("POST", "/contact.php", 200, {"http.method": "POST", "http.route": "/contact.php"}),
+        ("DELETE", "/contact.php", 405, {"http.method": "DELETE"}),
+        ("GET", f"/{WORD}", 404, {"http.method": "GET"}),
+        (WORD, f"/{WORD}", 404, {"http.method": "_OTHER"}),
+    ],
+)
+def test_a_request_is_a_span_with_method_route_status_and_id(
+    visitor: Visitor, receiver: Receiver, method: str, path: str, status: int, told: dict[str, str]
+) -> None:
+    answered, request_id = visitor.ask("", method=method, path=path)
+
+    assert answered == status
+    span = span_of(receiver, request_id)
+    assert attributes(span) == told | {"http.status_code": status, "request_id": request_id}
+    assert span.name == f"{told['http.method']} {told.get('http.route', '-')}"
+    assert span.end_time_unix_nano > span.start_time_unix_nano
+    assert not span.events
+    assert not span.parent_span_id
+    visitor.assert_unknown(receiver.everything)
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_an_exception_arrives_with_its_class_and_no_word_of_the_visitors(
+    visitor: Visitor, receiver: Receiver, moment: str, failure: str, body: str
+) -> None:
+    answered, request_id = visitor.ask(f"{moment} {failure}", body=body)
+
+    assert answered == 500
+    span = span_of(receiver, request_id)
+    assert attributes(span)["http.status_code"] == 500
+    assert span.status == Status(code=Status.STATUS_CODE_ERROR)
+    (event,) = map(attributes, span.events)
+    assert event.keys() == {"exception.type"}
+    assert str(event["exception.type"]).rpartition(".")[2] == failure
+    visitor.assert_unknown(receiver.everything)
+
+
+def test_a_request_that_a_limit_refuses_has_no_span_and_one_line_in_the_log(
+    server: Server, visitor: Visitor, receiver: Receiver
+) -> None:
+    status = 200
+    while status == 200:
+        status, refused = visitor.ask("", method="GET", path="/api")
+    _, marker = visitor.ask("", path="/openapi.json")
+
+    assert status == 429
+    span_of(receiver, marker)
+    assert refused not in [attributes(span)["request_id"] for span in spans(receiver)]
+    (line,) = [line for line in server.log.splitlines() if refused in line]
+    assert " GET /api 429 " in line
