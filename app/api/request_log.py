@@ -6,7 +6,7 @@ import time
 
 from flask import Response
 
-from app.api.paths import METHOD_ORDER
+from app.api.labels import method_of, route_of
 from app.api.request import Request
 from app.logs import RequestLogger
 from app.ratelimit.client import truncated
@@ -23,15 +23,14 @@ class RequestLog:
         self._logger = RequestLogger("app.request", _MESSAGE, _PARTS, settings)
 
     def write(self, request: Request, response: Response) -> None:
-        """Write the line. An unknown path is not shown, because it can hold anything."""
+        """Write the line."""
         if not self._logger.enabled:
             return
-        rule = request.url_rule
         self._logger.write(
             request.id,
             (
-                request.method if rule or request.method in METHOD_ORDER else "-",
-                rule.rule if rule else "-",
+                method_of(request),
+                route_of(request),
                 response.status_code,
                 request.error_code,
                 round((time.perf_counter() - request.begun) * 1000, 1),

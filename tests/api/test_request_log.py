@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from werkzeug.test import Client
 
 from app import logs
 from app.logs import RequestIdFilter
 from app.stderr import StandardError
-from tests.conftest import MakeClient
+from tests.conftest import MakeApp, MakeClient
 from tests.factories import LOG_TIME, REQUEST_ID, contact_body
 from tests.fakes import RecordingMailer
 
@@ -43,9 +44,14 @@ def ids(log: pytest.LogCaptureFixture, text: str) -> list[str]:
 REQUESTS = {
     "answered": (("GET", "/api/versioning"), "GET /api/versioning 200 -"),
     "refused": (("GET", "/api?section=ana@example.com"), "GET /api 400 invalid_parameter"),
-    "unknown path": (("GET", "/ana@example.com"), "GET - 404 not_found"),
-    "unknown method": (("ANA", "/api"), "- - 405 method_not_allowed"),
+    "unknown path": (("GET", "/ana@example.com"), "GET other 404 not_found"),
+    "unknown method": (("ANA", "/api"), "- /api 405 method_not_allowed"),
+    "refused method": (("DELETE", "/contact.php"), "DELETE /contact.php 405 method_not_allowed"),
     "preflight": (("OPTIONS", "/contact.php"), "OPTIONS /contact.php 204 -"),
+    "unknown endpoint": (("GET", "/api/v1/ana@example.com"), "GET api/other 404 endpoint_not_found"),
+    "hidden file": (("GET", "/ana/.env"), "GET dotfile 404 not_found"),
+    "PHP": (("GET", "/ana.PHP7"), "GET php 404 not_found"),
+    "well-known": (("GET", "/.well-known/ana"), "GET well-known 404 not_found"),
 }
 
 
@@ -63,6 +69,16 @@ def test_a_request_leaves_one_line(
         rf"{re.escape(expected)} \d+\.\d ms 127\.0\.0\.0/24",
         line,
     )
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_of_a_path_with_parameters_the_line_shows_the_rule(make_app: MakeApp, lines: Lines, method: str) -> None:
+    app = make_app(LOG_FORMAT="json")
+    app.get("/rooms/<name>")(lambda name: {"name": name})
+
+    Client(app).open("/rooms/ana", method=method)
+
+    assert [(line["method"], line["route"]) for line in lines()] == [(method, "/rooms/<name>")]
 
 
 def test_machines_find_the_parts_of_the_line_by_name(make_client: MakeClient, lines: Lines) -> None:

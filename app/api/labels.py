@@ -1,0 +1,46 @@
+"""The names that log and metrics give a request, none of which a client can choose freely."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from flask.globals import request_ctx
+from werkzeug.exceptions import MethodNotAllowed
+from werkzeug.routing import MapAdapter
+
+from app.api.paths import METHOD_ORDER, is_under_api
+from app.api.request import Request
+
+KNOWN_METHODS = frozenset({*METHOD_ORDER, "PUT", "DELETE", "CONNECT", "TRACE", "PATCH"})
+"""The methods of RFC 9110, section 9, and PATCH (RFC 5789)."""
+
+
+def method_of(request: Request) -> str:
+    """The method, or "-" for one that is not known."""
+    return request.method if request.url_rule or request.method in KNOWN_METHODS else "-"
+
+
+def route_of(request: Request) -> str:
+    """The rule of the path, also when the method is refused; of an unknown path the class.
+
+    To be called while the request is being answered.
+    """
+    rule = request.url_rule
+    refusal = request.routing_exception
+    if isinstance(refusal, MethodNotAllowed) and refusal.valid_methods:
+        adapter = cast("MapAdapter", request_ctx.url_adapter)
+        rule, _ = adapter.match(method=next(iter(refusal.valid_methods)), return_rule=True)
+    return rule.rule if rule else class_of(request.path)
+
+
+def class_of(path: str) -> str:
+    """The class of an unknown path."""
+    if not path.startswith("/"):
+        return "malformed"
+    if is_under_api(path):
+        return "api/other"
+    if path.startswith("/.well-known/"):
+        return "well-known"
+    if "/." in path:
+        return "dotfile"
+    return "php" if ".php" in path.lower() else "other"
