@@ -10,7 +10,7 @@ class RecordingMailer:
     """Keeps what it is given; fails while ``broken``, and says whether it ``keeps`` what it does not deliver."""
 
     transport = "smtp"
-    redeliver = None
+    redeliver = bulkhead = None
 
     def __init__(self) -> None:
         self.messages: list[Message] = []

@@ -8,15 +8,20 @@ from http import HTTPStatus
 from app.api.paths import is_under_api
 from app.api.request import Request
 from app.errors import ApiError, ErrorCode
-from app.ratelimit.window import Decision, Limiter, whole_seconds
+from app.ratelimit.window import Decision, Window, whole_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limiters of the two quotas."""
 
-    api: Limiter
-    contact: Limiter
+    api: Window
+    contact: Window
+
+    @property
+    def by_name(self) -> dict[str, Window]:
+        """The limiters by the names that the metrics give them."""
+        return {"api": self.api, "contact": self.contact}
 
 
 class Quotas:

@@ -52,6 +52,10 @@ class Mailer(Protocol):
     def check(self) -> Callable[[], None] | None:
         """Raises OSError when the mail server would not take a message now; None without a mail server."""
 
+    @property
+    def bulkhead(self) -> Bulkhead | None:
+        """The places before the mail server; None without one."""
+
     def close(self) -> None:
         """Close the connections that were kept for the next message."""
 
@@ -64,7 +68,7 @@ class SmtpMailer:
     def __init__(self, sender: SmtpSender, spool: Spool, bulkhead: Bulkhead, timeout: float) -> None:
         self._sender = sender
         self._spool = spool
-        self._bulkhead = bulkhead
+        self.bulkhead = bulkhead
         self._timeout = timeout
 
     def deliver(self, message: Message) -> None:
@@ -77,7 +81,7 @@ class SmtpMailer:
         with _tolerating_the_disk(message):
             entry = self._spool.store(message)
         try:
-            with self._bulkhead.place():
+            with self.bulkhead.place():
                 hand_over(self._sender, message, deadline, entry)
         except (OSError, FullError) as error:
             logger.error("message %s was not delivered: %s", message.message_id, describe(error))
@@ -117,7 +121,7 @@ class MaildirMailer:
     """Stores every message and sends none: for development."""
 
     transport = "maildir"
-    redeliver = check = None
+    redeliver = check = bulkhead = None
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool

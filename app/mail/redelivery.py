@@ -50,8 +50,8 @@ class Census:
     def __init__(self, *, has_server: bool, now: float, sending_seconds: float) -> None:
         self.counts: Counter[State] = Counter()
         """The number of messages in each state."""
-        self.oldest_waiting: float | None = None
-        """The time at which the oldest message that is waiting was stored, in seconds since 1970."""
+        self.oldest: dict[State, float] = {}
+        """The time at which the oldest message in each state was stored, in seconds since 1970."""
         self._has_server = has_server
         self._sent_before = now - sending_seconds
 
@@ -66,8 +66,7 @@ class Census:
         if state is State.IN_DOUBT and name.tried_at is not None and name.tried_at > self._sent_before:
             state = State.WAITING
         self.counts[state] += 1
-        if state is State.WAITING:
-            self.oldest_waiting = min(name.stored_at, self.oldest_waiting or name.stored_at)
+        self.oldest[state] = min(name.stored_at, self.oldest.get(state, name.stored_at))
 
 
 class Redelivery:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from app.mail.kept import Name, parse_name
+from app.mail.kept import Name, State, parse_name
 from app.mail.message import KIND_HEADER, Message
 from app.settings import PRIVATE_DIRECTORY, SettingsError
 
@@ -81,6 +81,12 @@ class Entry:
     def place(self) -> str:
         """The path of the file below the Maildir, as it is now."""
         return self._place
+
+    @property
+    def state(self) -> State:
+        """The state of the message, as it is now."""
+        name = parse_name(self._place[_PREFIX:])
+        return (name or self._name).state
 
     def message(self) -> Message:
         """The message, with CRLF line ends; raises NotAMessageError or another OSError."""

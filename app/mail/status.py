@@ -79,8 +79,8 @@ def _find(settings: Settings, spool: Spool) -> Status:
     if settings.smtp_host is None:
         return Status(Level.OK, f"SMTP_HOST is not set; {numbers}")
     level = max((LEVELS.get(state, Level.OK) for state in census.counts), default=Level.OK)
-    if census.oldest_waiting is not None:
-        age = max(0.0, now - census.oldest_waiting)
+    if State.WAITING in census.oldest:
+        age = max(0.0, now - census.oldest[State.WAITING])
         numbers += f"; the oldest waits for {duration(age)}"
         level = max(level, _level_of_waiting(age))
     failure = _mail_server_failure(settings)

@@ -22,7 +22,7 @@ from redis import ConnectionPool
 from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as LateAnswerError
 
-from app.ratelimit.window import Decision, Limiter, Policy, SlidingWindow
+from app.ratelimit.window import Decision, Policy, SlidingWindow, Window
 from app.settings import SettingsError
 
 TIMEOUT = 0.045
@@ -197,7 +197,7 @@ class SharedStorage:
         with self._lock:
             return self._pool is not None
 
-    def limiter(self, policy: Policy) -> Limiter:
+    def limiter(self, policy: Policy) -> Window:
         """A limiter that keeps its windows on the server, apart from those of other policies."""
         return SharedWindow(self, policy)
 
@@ -363,6 +363,9 @@ class SharedWindow:
         self._storage = storage
         self._policy = policy
         self._own = SlidingWindow(policy)
+
+    def __len__(self) -> int:
+        return len(self._own)
 
     def hit(self, client: bytes) -> Decision:
         """Count a request, unless the quota refuses it."""

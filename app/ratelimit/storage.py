@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from app.ratelimit.window import Limiter, Policy, SlidingWindow
+from app.ratelimit.window import Policy, SlidingWindow, Window
 from app.settings import Settings, SettingsError
 
 
@@ -18,7 +18,7 @@ class Storage(Protocol):
     def in_reach(self) -> bool:
         """True while the storage makes the decisions; else the process makes them by itself."""
 
-    def limiter(self, policy: Policy) -> Limiter:
+    def limiter(self, policy: Policy) -> Window:
         """A limiter whose windows are kept here."""
 
     def start(self, *, wait: float = 0) -> None:
@@ -34,7 +34,7 @@ class ProcessMemory:
     name = "memory"
     in_reach = True
 
-    def limiter(self, policy: Policy) -> Limiter:
+    def limiter(self, policy: Policy) -> Window:
         """A limiter of this process alone."""
         return SlidingWindow(policy)
 

@@ -56,6 +56,13 @@ class Limiter(Protocol):
         """Decide as ``hit`` would, without counting a request."""
 
 
+class Window(Limiter, Protocol):
+    """A limiter that remembers clients in this process."""
+
+    def __len__(self) -> int:
+        """The number of clients that this process remembers."""
+
+
 class SlidingWindow:
     """A limiter whose cost per decision does not grow with the number of clients.
 

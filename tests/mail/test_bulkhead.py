@@ -34,7 +34,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def wait_until_waiting(bulkhead: Bulkhead) -> None:
-    while bulkhead._waiting_room._value > 0:
+    while bulkhead.waiting_room.taken < bulkhead.waiting_room.size:
         threading.Event().wait(0.001)
 
 

@@ -607,7 +607,7 @@ class TestCensus:
         redelivery.look()
 
         assert redelivery.census.counts == {State.WAITING: 2, State.REFUSED: 1, State.IN_DOUBT: 1}
-        assert redelivery.census.oldest_waiting == kept(mail_dir)[0].name.stored_at
+        assert redelivery.census.oldest[State.WAITING] == kept(mail_dir)[0].name.stored_at
 
     def test_what_is_being_sent_is_not_in_doubt_yet(
         self, make_mailer: MakeMailer, look_after: LookAfter, message: Message

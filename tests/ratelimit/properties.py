@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
@@ -134,7 +135,9 @@ class LimiterAgainstModel(RuleBasedStateMachine):
             self.model.hold_quota()
 
 
-def hit_from_threads(limiters: list[Limiter], client: bytes, *, threads: int = 16, times: int = 10) -> list[Decision]:
+def hit_from_threads(
+    limiters: Sequence[Limiter], client: bytes, *, threads: int = 16, times: int = 10
+) -> list[Decision]:
     """All decisions of threads that hit at the same time, each through the next of the limiters."""
     start = threading.Barrier(threads)
 
