@@ -60,7 +60,7 @@ def create_app(
     limits = limits or Limits(storage.limiter(API_POLICY), storage.limiter(CONTACT_POLICY))
     quotas = Quotas(limits, contact_paths(versions))
     composer = Composer(settings.mail_from, settings.sales_email, settings.mail_timezone)
-    contact = create_contact_view(ContactService(composer, mailer.deliver), quotas)
+    contact = create_contact_view(ContactService(composer, mailer), quotas)
 
     app = Application(
         __name__,

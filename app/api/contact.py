@@ -9,6 +9,7 @@ from app.api.body import read_fields
 from app.api.quotas import Quotas
 from app.api.request import request
 from app.contact.service import ContactService
+from app.contact.submission import FORM_TYPES
 
 ACCEPTED = "Hemos recibido su mensaje. Nuestro equipo comercial se pondrá en contacto con usted."
 
@@ -20,7 +21,10 @@ def create_contact_view(service: ContactService, quotas: Quotas) -> Callable[[],
 
     def submit_contact() -> bytes:
         quotas.count_contact(request)
-        service.submit(read_fields(request.environ), request.id)
+        fields = read_fields(request.environ)
+        if (form_type := fields.get("form_type")) in FORM_TYPES:
+            request.form_type = form_type
+        request.outcome = service.submit(fields, request.id)
         return _ACCEPTED
 
     return submit_contact

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import flask
 
+from app.contact.submission import UNKNOWN_FORM_TYPE, Outcome
 from app.ratelimit.window import Decision
 from app.versions import Version
 
@@ -25,6 +26,10 @@ class Request(flask.Request):
     """The newest decision of a quota that the request was counted against."""
     error_code: str = "-"
     """The ``error.code`` of the answer."""
+    form_type: str = UNKNOWN_FORM_TYPE
+    """The kind of the form that the request sends."""
+    outcome: Outcome | None = None
+    """The end of the form, once it is accepted."""
     failed: bool = False
     """True once an exception without a handler of its own is being answered."""
 

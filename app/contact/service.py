@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from typing import Any
 
 from app.contact.antispam import check_age, check_captcha, is_honeypot_filled
 from app.contact.message import Composer
 from app.contact.schema import examine
-from app.contact.submission import FORM_TYPES, HONEYPOT
+from app.contact.submission import FORM_TYPES, HONEYPOT, Outcome
 from app.errors import ApiError, ErrorCode
-from app.mail.mailer import DeliveryError
-from app.mail.message import Message
+from app.mail.mailer import DeliveryError, Mailer
 
 logger = logging.getLogger(__name__)
 
@@ -21,11 +19,12 @@ logger = logging.getLogger(__name__)
 class ContactService:
     """Checks the parsed body of a contact request and delivers it to the sales team."""
 
-    def __init__(self, composer: Composer, deliver: Callable[[Message], None]) -> None:
+    def __init__(self, composer: Composer, mailer: Mailer) -> None:
         self._compose = composer.compose
-        self._deliver = deliver
+        self._deliver = mailer.deliver
+        self._accepted = Outcome.DELIVERED if mailer.transport == "smtp" else Outcome.STORED
 
-    def submit(self, body: dict[str, Any], request_id: str) -> None:
+    def submit(self, body: dict[str, Any], request_id: str) -> Outcome:
         """Return once the message is delivered, or discarded as spam. The message names the request by its id.
 
         Raises ApiError for the first check that fails, in the order of the contract, or for a failed delivery.
@@ -33,7 +32,7 @@ class ContactService:
         values, faults = examine(body)
         if is_honeypot_filled(values.get(HONEYPOT)):
             logger.info("submission discarded: honeypot")
-            return
+            return Outcome.DISCARDED
         check_age(values.get("ts"), now=time.time_ns() // 1_000_000)
         if "captcha_expected" not in faults and "captcha_input" not in faults:
             check_captcha(values.get("captcha_expected"), values.get("captcha_input"))
@@ -47,3 +46,4 @@ class ContactService:
             self._deliver(self._compose(values, request_id))
         except DeliveryError as error:
             raise ApiError(ErrorCode.MAIL_DELIVERY_FAILED, details={"kept": error.kept}) from error
+        return self._accepted

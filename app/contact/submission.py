@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import NamedTuple
 
 FORM_TYPES = ("demo", "ventas", "onboarding", "distribuidor")
+UNKNOWN_FORM_TYPE = "-"
 HONEYPOT = "_bp_check"
 """The field that no person sees."""
+
+
+class Outcome(StrEnum):
+    """The ends that a form can come to."""
+
+    DELIVERED = "delivered"
+    STORED = "stored"
+    """Written to MAIL_DIR, because there is no mail server (development)."""
+    DISCARDED = "discarded"
+    """The honeypot was filled."""
+    REFUSED = "refused"
+    FAILED = "failed"
+    """It was not delivered, or the service failed."""
 
 
 class Address(NamedTuple):
