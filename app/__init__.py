@@ -6,7 +6,7 @@ import os
 
 from app.api.addresses import Addresses
 from app.api.admission import Admission
-from app.api.application import Application
+from app.api.application import Application, Record
 from app.api.contact import create_contact_view
 from app.api.cors import CorsPolicy
 from app.api.discovery import create_discovery_blueprint
@@ -26,6 +26,7 @@ from app.mail.health import MailHealth
 from app.mail.mailer import Mailer, create_mailer
 from app.mail.redelivery import Redelivery
 from app.mail.spool import Spool
+from app.metrics import create_recorder
 from app.ratelimit.storage import create_storage
 from app.ratelimit.window import Policy
 from app.settings import Settings
@@ -48,27 +49,37 @@ def create_app(
     """
     settings = settings or Settings.from_env(os.environ)
     ensure_logging(settings)
+    versions = versions or Versions.from_settings(settings)
+    recorder = create_recorder(settings, contact_paths(versions))
     storage = create_storage(settings)
     spool = Spool(settings.mail_dir)
     if mailer is None:
         log_transport(settings)
         mailer = create_mailer(settings, spool)
+    if recorder:
+        mailer = recorder.measured(mailer)
     redelivery = Redelivery(mailer, spool, sending_seconds=settings.smtp_timeout)
     health = MailHealth(mailer, spool, redelivery)
     addresses = Addresses(settings)
-    versions = versions or Versions.from_settings(settings)
     limits = limits or Limits(storage.limiter(API_POLICY), storage.limiter(CONTACT_POLICY))
     quotas = Quotas(limits, contact_paths(versions))
     composer = Composer(settings.mail_from, settings.sales_email, settings.mail_timezone)
     contact = create_contact_view(ContactService(composer, mailer), quotas)
+    records: list[Record] = [RequestLog(settings).write]
+    exporter = None
+    if recorder:
+        records.append(recorder.count)
+        exporter = recorder.exporter(
+            mailer=mailer, health=health, redelivery=redelivery, limits=limits, storage=storage
+        )
 
     app = Application(
         __name__,
         addresses=addresses,
         admit=Admission(addresses=addresses, quotas=quotas, versions=versions).admit,
         fields=ResponseFields(quotas=quotas, versions=versions, cors=CorsPolicy(settings)).of,
-        log=RequestLog(settings).write,
-        background=Background(storage, health, mailer, redelivery),
+        records=records,
+        background=Background(storage, health, mailer, redelivery, exporter),
     )
     register_error_handlers(app, addresses=addresses, quotas=quotas, versions=versions)
     app.register_blueprint(create_v1_blueprint(versions[V1], contact=contact, health=health, storage=storage))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer
 from app.mail.redelivery import Redelivery
 from app.ratelimit.storage import Storage
+
+if TYPE_CHECKING:
+    from app.metrics.exporter import Exporter
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,8 @@ class Background:
     mail_health: MailHealth
     mailer: Mailer
     redelivery: Redelivery
+    exporter: Exporter | None
+    """The server of the metrics; None without METRICS_BIND."""
 
     def start(self, *, wait: float) -> None:
         """Start the storage of the limits, the mail checks and the redelivery; wait at most ``wait`` s for each."""
@@ -34,3 +40,5 @@ class Background:
         self.mail_health.stop()
         self.mailer.close()
         self.storage.stop()
+        if self.exporter is not None:
+            self.exporter.stop()

@@ -76,6 +76,7 @@ class Settings:
     log_format: LogFormat
     log_level: LogLevel
     bind: str
+    metrics_bind: str | None
     workers: int
     threads: int
 
@@ -125,6 +126,7 @@ class Settings:
             log_format=env.choose("LOG_FORMAT", get_args(LogFormat), "text"),
             log_level=env.choose("LOG_LEVEL", get_args(LogLevel), "info"),
             bind=env.read("BIND", _bind, "127.0.0.1:8000", "HOST:PORT or unix:PATH"),
+            metrics_bind=env.read("METRICS_BIND", _tcp_address, None, "HOST:PORT"),
             workers=env.read("WORKERS", _whole_number(1, 256), 1, "a number from 1 to 256"),
             threads=env.read("THREADS", _whole_number(1, 1024), 32, "a number from 1 to 1024"),
         )
@@ -329,6 +331,10 @@ def _bind(raw: str) -> str:
         if not raw.removeprefix("unix:"):
             raise ValueError
         return raw
+    return _tcp_address(raw)
+
+
+def _tcp_address(raw: str) -> str:
     host, _, port = raw.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         IPv6Address(host[1:-1])

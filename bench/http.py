@@ -24,7 +24,7 @@ from typing import NamedTuple
 from bench.findings import Bar, Chart, Findings, Goal, figure, spread
 from bench.machine import cpu_seconds
 from bench.rounds import interleaved
-from bench.servers import RIVALS, Server, gunicorn, nginx, php_fpm, proxy, service, uvicorn
+from bench.servers import RIVALS, Server, free_port, gunicorn, nginx, php_fpm, proxy, service, uvicorn
 from bench.wrk import load
 
 HEALTH = "/api/v1/health"
@@ -32,6 +32,7 @@ VERSIONING = "/api/versioning"
 
 OURS_VERSIONING = "this service, GET /api/versioning"
 OURS_HEALTH = "this service, GET /api/v1/health"
+OURS_WATCHED = "this service, GET /api/versioning, METRICS_BIND"
 OURS_SILENT = "this service, GET /api/versioning, LOG_LEVEL=warning"
 OURS_BEHIND_NGINX = "nginx, this service, GET /api/v1/health"
 BARE = "bare Flask"
@@ -72,11 +73,11 @@ def measure(directory: Path) -> Findings:
     def ratio(ours: str, rival: str) -> float:
         return median(ratios(ours, rival))
 
-    def cost_ratios(ours: str) -> list[float]:
-        return [a.cpu_microseconds / b.cpu_microseconds for a, b in zip(results[ours], results[BARE], strict=True)]
+    def cost_ratios(ours: str, other: str = BARE) -> list[float]:
+        return [a.cpu_microseconds / b.cpu_microseconds for a, b in zip(results[ours], results[other], strict=True)]
 
-    def cost_ratio(ours: str) -> float:
-        return median(cost_ratios(ours))
+    def cost_ratio(ours: str, other: str = BARE) -> float:
+        return median(cost_ratios(ours, other))
 
     return Findings(
         columns=["", "requests/s", "x bare Flask", "CPU us/request", "x bare Flask's"],
@@ -89,6 +90,12 @@ def measure(directory: Path) -> Findings:
             Goal("GET /api/v1/health against bare Flask", ratio(OURS_HEALTH, BARE), 1, "x", True),
             Goal("CPU of GET /api/versioning against bare Flask's", cost_ratio(OURS_VERSIONING), 1, "x"),
             Goal("CPU of GET /api/v1/health against bare Flask's", cost_ratio(OURS_HEALTH), 1, "x"),
+            Goal(
+                "CPU of GET /api/versioning with metrics against without",
+                cost_ratio(OURS_WATCHED, OURS_VERSIONING),
+                1.05,
+                "x",
+            ),
             Goal("GET /api/versioning against the usual stack", ratio(OURS_VERSIONING, USUAL), 3, "x", True),
             Goal("GET /api/v1/health against the usual stack", ratio(OURS_HEALTH, USUAL), 3, "x", True),
         ],
@@ -107,6 +114,8 @@ def _start(stack: ExitStack, directory: Path) -> dict[str, Contestant]:
         return Contestant(server.port, path, server.pid)
 
     ours = stack.enter_context(service(directory / "service"))
+    metrics = {"METRICS_BIND": f"127.0.0.1:{free_port()}"}
+    watched = stack.enter_context(service(directory / "watched", environ=metrics))
     silent = stack.enter_context(service(directory / "silent", environ={"LOG_LEVEL": "warning"}))
     bare = stack.enter_context(gunicorn("bench.rivals.bare_flask:app", directory / "bare"))
     raw = stack.enter_context(gunicorn("bench.rivals.raw_wsgi:app", directory / "raw"))
@@ -121,6 +130,7 @@ def _start(stack: ExitStack, directory: Path) -> dict[str, Contestant]:
     return {
         OURS_VERSIONING: direct(VERSIONING, ours),
         OURS_HEALTH: direct(HEALTH, ours),
+        OURS_WATCHED: direct(VERSIONING, watched),
         OURS_SILENT: direct(VERSIONING, silent),
         BARE: direct(HEALTH, bare),
         RAW: direct(HEALTH, raw),

@@ -80,6 +80,7 @@ DEFAULTS = {
     "LOG_FORMAT": "text",
     "LOG_LEVEL": "info",
     "BIND": "127.0.0.1:8000",
+    "METRICS_BIND": None,
     "WORKERS": 1,
     "THREADS": 32,
 }
@@ -171,6 +172,7 @@ VALID: dict[str, dict[str, Any]] = {
         address: address
         for address in ("127.0.0.1:8000", "0.0.0.0:80", "localhost:8000", "[::1]:8000", "unix:/run/web/app.sock")
     },
+    "METRICS_BIND": {address: address for address in ("127.0.0.1:9100", "localhost:9100", "[::1]:9100")},
     "WORKERS": {"1": 1, "4": 4},
     "THREADS": {"1": 1, "32": 32, "64": 64},
 }
@@ -325,6 +327,7 @@ INVALID = {
         "::1:8000",
         "http://localhost:80",
     ),
+    "METRICS_BIND": ("9100", ":9100", "127.0.0.1:x", "unix:/run/metrics.sock", "http://localhost:9100"),
     "WORKERS": ("0", *NUMBERS),
     "THREADS": ("0", *NUMBERS),
 }
@@ -379,6 +382,7 @@ ACCEPTED = {
     "LOG_FORMAT": ["text", "json"],
     "LOG_LEVEL": ["debug", "info", "warning", "error", "critical"],
     "BIND": ["HOST:PORT", "unix:PATH"],
+    "METRICS_BIND": ["HOST:PORT"],
     "WORKERS": ["number", "1"],
     "THREADS": ["number", "1"],
 }

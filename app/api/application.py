@@ -26,6 +26,9 @@ from app.logs import drop_exception_text, log_unforeseen
 
 logger = logging.getLogger(__name__)
 
+Record = Callable[[Request, flask.Response], None]
+"""Takes note of a request and its response, in the log or in the metrics."""
+
 
 class _Json(DefaultJSONProvider):
     ensure_ascii = False
@@ -36,8 +39,8 @@ class Application(flask.Flask):
     """A Flask application with two steps of its own for each request.
 
     The first step is the admission, before all ``before_request`` functions. The last step adds the fields of every
-    response and writes the log line, after all ``after_request`` functions. Hooks, signals, sessions and extensions
-    work as in any Flask application. Flask walks through its lists only when something is registered in them.
+    response and records it in log and metrics, after all ``after_request`` functions. Hooks, signals, sessions and
+    extensions work as in any Flask application. Flask walks through its lists only when something is registered there.
     """
 
     request_class = Request
@@ -51,7 +54,7 @@ class Application(flask.Flask):
         addresses: Addresses,
         admit: Callable[[Request], None],
         fields: Callable[[Request, flask.Response], Sequence[tuple[str, str]]],
-        log: Callable[[Request, flask.Response], None],
+        records: Sequence[Record],
         background: Background,
     ) -> None:
         super().__init__(import_name, static_folder=None)
@@ -61,7 +64,7 @@ class Application(flask.Flask):
         self._addresses = addresses
         self._admit = admit
         self._fields = fields
-        self._log = log
+        self._records = records
         self._found: dict[tuple[str, str], Rule] = {}
 
     def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
@@ -91,7 +94,7 @@ class Application(flask.Flask):
         return super().make_response(rv)
 
     def process_response(self, response: flask.Response) -> Response:
-        """Run what is registered to run after the request, then add the fields of every response and log it."""
+        """Run what is registered to run after the request, then add the fields of every response and record it."""
         context: RequestContext = request_ctx._get_current_object()  # type: ignore[attr-defined]  # noqa: SLF001
         current = cast("Request", context.request)
         try:
@@ -103,7 +106,8 @@ class Application(flask.Flask):
             log_unforeseen(logger, error, "a function that runs after each request")
         final = cast("Response", Response.force_type(response, current.environ))
         final.fields_of_every_response = [("Cache-Control", final.caching), *self._fields(current, final)]
-        self._log(current, final)
+        for record in self._records:
+            record(current, final)
         return final
 
     def _has_work_after(self, context: RequestContext) -> bool:

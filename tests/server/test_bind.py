@@ -14,14 +14,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.exposition import Samples
 from tests.ports import free_port
-from tests.server.gunicorn import ROOT, Server, start
+from tests.server.gunicorn import GUNICORN, PATIENCE, ROOT, Server, start
 
 
 @contextmanager
-def running(directory: Path, *command: str, port: int, pass_fds: Sequence[int] = ()) -> Iterator[Server]:
+def running(
+    directory: Path, *command: str, port: int, pass_fds: Sequence[int] = (), **environ: str
+) -> Iterator[Server]:
     log_file = directory / "gunicorn.log"
-    environ = {"MAIL_DIR": str(directory / "mail"), "BIND": f"127.0.0.1:{port}"}
+    environ |= {"MAIL_DIR": str(directory / "mail"), "BIND": f"127.0.0.1:{port}"}
     with log_file.open("wb") as log:
         process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=log, stderr=log, pass_fds=pass_fds)
     try:
@@ -121,7 +124,7 @@ def test_a_connection_of_the_first_moment_is_served(tmp_path: Path) -> None:
     config = tmp_path / "early.py"
     config.write_text(CONNECT_EARLY)
     with running(tmp_path, f"{sys.prefix}/bin/gunicorn", "-c", str(config), port=free_port()) as server:
-        server.wait_for("GET - 404")
+        server.wait_for("GET api/other 404")
 
 
 ACTIVATE = """
@@ -134,14 +137,36 @@ os.execv(sys.executable, [sys.executable, "-m", "gunicorn"])
 
 def test_a_socket_from_systemd_is_no_taken_port(tmp_path: Path, listener: socket.socket) -> None:
     descriptor, port = listener.fileno(), listener.getsockname()[1]
-    with running(tmp_path, sys.executable, "-c", ACTIVATE, str(descriptor), port=port, pass_fds=[descriptor]) as server:
+    activated = [sys.executable, "-c", ACTIVATE, str(descriptor)]
+    metrics = f"127.0.0.1:{free_port()}"
+    with running(tmp_path, *activated, port=port, pass_fds=[descriptor], METRICS_BIND=metrics) as server:
         server.wait_until_it_answers()
 
+        assert Samples.of(metrics).sum("http_requests_total", route="/api") == 1
 
-def test_a_new_program_takes_over_the_socket_of_the_old_one(tmp_path: Path) -> None:
-    with running(tmp_path, f"{sys.prefix}/bin/gunicorn", port=free_port()) as server:
+
+def test_workers_with_sockets_of_their_own_share_that_of_the_metrics(tmp_path: Path) -> None:
+    metrics = f"127.0.0.1:{free_port()}"
+    reuse = "--reuse-port"
+    with running(tmp_path, *GUNICORN, port=free_port(), METRICS_BIND=metrics, GUNICORN_CMD_ARGS=reuse) as server:
+        server.wait_until_it_answers()
+
+        assert Samples.of(metrics).sum("http_requests_total", route="/api") == 1
+
+
+def test_a_new_program_takes_over_the_sockets_of_the_old_one(tmp_path: Path) -> None:
+    metrics = f"127.0.0.1:{free_port()}"
+    with running(tmp_path, f"{sys.prefix}/bin/gunicorn", port=free_port(), METRICS_BIND=metrics) as server:
         server.wait_until_it_answers()
         server.process.send_signal(signal.SIGUSR2)
         server.wait_for("(?s)Booting worker.*Booting worker")
         _, new = re.findall(r"Listening at: .* \((\d+)\)", server.log)
-        os.kill(int(new), signal.SIGTERM)
+        try:
+            server.process.terminate()
+            server.process.wait(PATIENCE)
+            server.request("GET", "/api/versioning")
+
+            requests = Samples.of(metrics).all("http_requests_total", "route")
+        finally:
+            os.kill(int(new), signal.SIGTERM)
+    assert requests == {("/api/versioning",): 1}

@@ -1,0 +1,29 @@
+"""Metrics for Prometheus, by the extra [metrics]. Without METRICS_BIND none are made."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from app.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from app.metrics.recorder import Recorder
+
+
+def require_metrics(settings: Settings) -> None:
+    """Raise SettingsError when METRICS_BIND is set and the extra [metrics] is not installed."""
+    if settings.metrics_bind is not None and find_spec("prometheus_client") is None:
+        install = ".venv/bin/pip install --require-hashes -r requirements-metrics.txt"
+        raise SettingsError([f"METRICS_BIND is set: requires the extra [metrics], {install}"])
+
+
+def create_recorder(settings: Settings, contact_paths: frozenset[str]) -> Recorder | None:
+    """The recorder of this process; None without METRICS_BIND. Raises SettingsError as ``require_metrics`` does."""
+    require_metrics(settings)
+    if settings.metrics_bind is None:
+        return None
+    # prometheus_client is an optional dependency: only METRICS_BIND needs it.
+    from app.metrics.recorder import Recorder  # noqa: PLC0415
+
+    return Recorder(contact_paths)
