@@ -43,10 +43,10 @@ libraries = echo "Installing the libraries of $(2) into $(1)" && $(call fetch,pi
 	--quiet --disable-pip-version-check --require-hashes -r $(2))
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo install test test-deploy test-browser test-message test-redis test-mta attack lint lint-api format check fuzz bench docs lock clean
+.PHONY: help run demo watch-demo install test test-deploy test-browser test-message test-redis test-mta test-monitoring attack lint lint-api format check fuzz bench docs lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run ## Start the service on 127.0.0.1:8000 (settings: README.md)
 	$(BIN)/gunicorn
@@ -55,6 +55,10 @@ install: $(VENV)/.run ## Install only the libraries that the service needs to ru
 
 demo: $(VENV)/.run ## Start the service and, on 127.0.0.1:8080, the example form that posts to it
 	@$(BIN)/python -m examples.demo
+
+watch-demo: $(VENV)/.dev ## Watch the service with Prometheus through an outage of the mail server (2 minutes; picture: build/watch-demo.svg)
+	@$(prometheus)
+	@$(BIN)/python -m examples.watch_demo
 
 test: $(VENV)/.dev ## Run the tests that need only Python, or some: make test ARGS="tests/contact -k reply"
 	$(PYTEST) $(ARGS)
@@ -86,6 +90,24 @@ test-mta: ANSWERS := postfix postfix/main_mailer_type select No configuration
 test-mta: $(VENV)/.dev ## Hand messages over to a real Postfix, on loopback ports of its own (as root)
 	@$(call need,$(MTA))
 	$(AS_ROOT) env PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -p no:cacheprovider --numprocesses=2 tests/mta
+
+# Debian's package would start a Prometheus that listens on all addresses. So it is unpacked and not installed.
+PROMETHEUS := build/prometheus/usr/bin
+# root would be warned that apt's own user cannot write here.
+DOWNLOAD := apt-get download -qq -o APT::Sandbox::User=root prometheus
+prometheus = command -v prometheus >/dev/null && command -v promtool >/dev/null || { \
+		echo "Unpacking Debian's package prometheus in build/prometheus, which 'make $@' needs"; \
+		mkdir -p build && cd build && rm -f prometheus_*.deb && \
+		{ $(DOWNLOAD) || { $(AS_ROOT) apt-get update -qq && $(DOWNLOAD); }; } && \
+		dpkg-deb -x prometheus_*.deb prometheus && rm prometheus_*.deb; } \
+	|| { echo "Debian's package prometheus could not be unpacked: please put prometheus and promtool on PATH" >&2; exit 1; }
+test-monitoring watch-demo: export PATH := $(PATH):$(CURDIR)/$(PROMETHEUS)
+
+test-monitoring: $(VENV)/.dev ## Test deploy/prometheus with a real Prometheus (the way of an alert: build/alert.txt)
+	@$(prometheus)
+	rm -f build/alert.txt
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/monitoring
+	@cat build/alert.txt
 
 attack: $(VENV)/.dev ## Attack the service as it is shipped (2 minutes; verdicts: build/attacks.txt)
 	@$(call need,$(ATTACK))
@@ -134,8 +156,9 @@ docs: $(VENV)/.dev ## Draw docs/request.svg, the way of a request
 lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 	$(BIN)/uv pip compile $(LOCK_FLAGS) setup.cfg -o requirements.txt
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra redis setup.cfg -o requirements-redis.txt
-	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra dev --extra redis setup.cfg -o requirements-dev.txt
-	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra bench --extra redis --constraint requirements-dev.txt setup.cfg -o requirements-bench.txt
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra metrics setup.cfg -o requirements-metrics.txt
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra dev --extra metrics --extra redis setup.cfg -o requirements-dev.txt
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra bench --extra metrics --extra redis --constraint requirements-dev.txt setup.cfg -o requirements-bench.txt
 
 LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --upgrade --custom-compile-command "make lock"
 

@@ -6,6 +6,7 @@ import configparser
 import http.client
 import json
 import os
+import re
 import shlex
 import socket
 import ssl
@@ -22,6 +23,7 @@ from typing import Any
 
 import trustme
 
+from tests.ports import free_port
 from tests.server.gunicorn import ROOT, newest_worker
 
 DEPLOY = ROOT / "deploy"
@@ -148,14 +150,13 @@ class Site:
         assert unit["ExecStart"] == "/bin/sh -c 'cd -P . && exec .venv/bin/gunicorn'"
         run = self.directory / "run" / instance
         run.mkdir(parents=True, exist_ok=True)
-        name, _, bind = unit["Environment"].partition("=")
-        bind = bind.replace("%i", instance).replace("/run/public-web-interface/", f"{self.directory}/run/")
+        moved = moved_environment(instance, run.parent)
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         with self._log_of(instance).open("ab") as log:
             self.instances[instance] = subprocess.Popen(
                 [sys.executable, "-m", "gunicorn"],
                 cwd=ROOT,
-                env=kept | environment_file() | {name: bind, "MAIL_DIR": f"{self.directory}/mail"} | dict(self.environ),
+                env=kept | environment_file() | moved | {"MAIL_DIR": f"{self.directory}/mail"} | dict(self.environ),
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
@@ -288,11 +289,25 @@ def site(
         served.close()
 
 
-def read_unit() -> configparser.ConfigParser:
+def read_unit(name: str = "public-web-interface@.service") -> configparser.ConfigParser:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign]  # names in units keep their case
-    unit.read(DEPLOY / "systemd" / "public-web-interface@.service")
+    unit.read(DEPLOY / "systemd" / name)
     return unit
+
+
+def unit_environment(instance: str) -> dict[str, str]:
+    """The variables that the unit itself sets for an instance."""
+    unit = (DEPLOY / "systemd" / "public-web-interface@.service").read_text()
+    assignments = re.findall(r"^Environment=(\w+)=(.*)", unit, re.MULTILINE)
+    return {name: value.replace("%i", instance) for name, value in assignments}
+
+
+def moved_environment(instance: str, run: Path) -> dict[str, str]:
+    """The variables that systemd sets for an instance, with this folder in place of its own and a port of a test."""
+    there = "/run/public-web-interface/"
+    environ = {name: value.replace(there, f"{run}/") for name, value in unit_environment(instance).items()}
+    return environ | {"METRICS_BIND": f"127.0.0.1:{free_port()}", "RUNTIME_DIRECTORY": f"{run}/{instance}"}
 
 
 def environment_file() -> dict[str, str]:

@@ -146,6 +146,56 @@ def test_what_is_there_is_not_named(developed: Machine) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
+DOWNLOAD = """
+echo "apt-get $*"
+test "$1" = update && touch lists && exit
+test -e lists && touch prometheus_2.42_amd64.deb
+"""
+UNPACK = """
+echo "dpkg-deb $*"
+mkdir -p "$3/usr/bin"
+cp ../bin/true "$3/usr/bin/prometheus"
+cp ../bin/true "$3/usr/bin/promtool"
+"""
+UNPACKING = "Unpacking Debian's package prometheus in build/prometheus, which 'make test-monitoring' needs"
+
+
+def test_prometheus_is_unpacked_and_not_installed(developed: Machine) -> None:
+    for name in ("cp", "rm"):
+        (developed.directory / "bin" / name).symlink_to(shutil.which(name) or name)
+    developed.add("true", "")
+    developed.add("apt-get", DOWNLOAD)
+    developed.add("dpkg-deb", UNPACK)
+    developed.add(".venv/bin/python", "command -v prometheus; command -v promtool; touch build/alert.txt")
+
+    first = developed.run("make", "--silent", "test-monitoring")
+    second = developed.run("make", "--silent", "test-monitoring")
+
+    found = [f"{developed.directory}/build/prometheus/usr/bin/{name}" for name in ("prometheus", "promtool")]
+    assert first.stdout.splitlines() == [
+        UNPACKING,
+        "apt-get download -qq -o APT::Sandbox::User=root prometheus",
+        "apt-get update -qq",
+        "apt-get download -qq -o APT::Sandbox::User=root prometheus",
+        "dpkg-deb -x prometheus_2.42_amd64.deb prometheus",
+        *found,
+    ]
+    assert second.stdout.splitlines() == found
+    assert not list((developed.directory / "build").glob("*.deb"))
+
+
+def test_a_prometheus_that_cannot_be_unpacked_is_one_line(developed: Machine) -> None:
+    (developed.directory / "bin" / "rm").symlink_to(shutil.which("rm") or "rm")
+    developed.add("apt-get", APT_GET)
+
+    result = developed.run("make", "test-monitoring")
+
+    assert result.stdout.splitlines()[0] == UNPACKING
+    assert faults(result) == [
+        "Debian's package prometheus could not be unpacked: please put prometheus and promtool on PATH"
+    ]
+
+
 def test_ci_names_npm_before_it_installs_it(machine: Machine) -> None:
     machine.add("apt-get", APT_GET)
 

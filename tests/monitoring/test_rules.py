@@ -1,0 +1,423 @@
+"""Each alert fires at its shipped time and not before, says what to do, and resolves; what is shared counts once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from app.metrics.recorder import SECONDS
+from tests.deploy.site import unit_environment
+from tests.monitoring.rules import (
+    CONFIGURATION,
+    JOB,
+    MACHINE,
+    RULES,
+    STEP,
+    Firing,
+    Samples,
+    Series,
+    Trial,
+    alerts,
+    at,
+    both,
+    commands_in,
+    configuration,
+    counter,
+    promtool,
+)
+from tests.server.gunicorn import ROOT
+
+SHARED = {"job": JOB, "machine": MACHINE}
+MINUTE = 60 // STEP
+"""Samples of a minute."""
+UP = both("up", [1] * 60 * MINUTE)
+
+
+@dataclass(frozen=True)
+class Way:
+    """The times at which an alert fires and has resolved, and its words as it fires."""
+
+    series: Series
+    fires: int
+    resolved: int
+    labels: dict[str, str]
+    summary: str
+
+
+def fault(name: str, good: float, bad: float, minutes: int) -> Series:
+    """Both instances show the same: good for a minute, bad for so many minutes, and good again."""
+    return UP | both(name, [good] * MINUTE + [bad] * minutes * MINUTE + [good] * 10 * MINUTE)
+
+
+def ages() -> Series:
+    """A message that waits from the first minute on, for twenty minutes."""
+    age = [0.0] * MINUTE + [float(STEP * step) for step in range(20 * MINUTE)] + [0.0] * MINUTE
+    return UP | both('mail_oldest_message_age_seconds{state="waiting"}', age)
+
+
+def failing_route() -> Series:
+    """After ten minutes a route fails for ten minutes; the counter of its errors exists only from then on."""
+    ok = 'http_requests_total{method="GET", route="/api", status="200", code="-"}'
+    failed = 'http_requests_total{method="GET", route="/api", status="500", code="internal_error"}'
+    errors: list[float | str] = [
+        *["_"] * 10 * MINUTE,
+        *[50 + 10 * step for step in range(10 * MINUTE)],
+        *[50 + 10 * (10 * MINUTE - 1)] * 10 * MINUTE,
+    ]
+    return UP | {at(0, ok): counter((10, 40 * MINUTE)), at(0, failed): errors}
+
+
+def durations(route: str, below: str, above: str, each: float, *, slow: int = 15 * MINUTE) -> Series:
+    """Requests to a route. After 15 minutes so many samples in a row have slow ones alone, between the two bounds."""
+    name = 'http_request_duration_seconds_bucket{{route="{}", le="{}"}}'
+    every = counter((each, 60 * MINUTE))
+    fast = counter((each, 15 * MINUTE), (0, slow), (each, 45 * MINUTE - slow))
+    return UP | {
+        at(0, name.format(route, below)): fast,
+        at(0, name.format(route, above)): every,
+        at(0, name.format(route, "+Inf")): every,
+    }
+
+
+def failing_forms() -> Series:
+    """One form in five minutes, as at night. All of the first half hour fail, and nobody sends any later."""
+    name = 'contact_submissions_total{{form_type="demo", outcome="{}"}}'
+    failed = [float(step // (5 * MINUTE)) for step in range(30 * MINUTE)]
+    return UP | {
+        at(0, name.format("failed")): failed + failed[-1:] * 60 * MINUTE,
+        at(0, name.format("delivered")): [0] * 90 * MINUTE,
+    }
+
+
+WAYS = {
+    "PublicWebInterfaceNoAnswer": Way(
+        both("up", [1] * MINUTE + [0] * 3 * MINUTE + [1] * MINUTE),
+        fires=120,
+        resolved=240,
+        labels=SHARED,
+        summary="No process of the public web interface on web1 answers.",
+    ),
+    "PublicWebInterfaceProcessDown": Way(
+        {at(0, "up"): [1] * 20 * MINUTE, at(1, "up"): [1] * MINUTE + [0] * 7 * MINUTE + [1] * MINUTE},
+        fires=360,
+        resolved=480,
+        labels=SHARED | {"instance": "127.0.0.1:19101"},
+        summary="One process of the public web interface on web1 does not answer (127.0.0.1:19101).",
+    ),
+    "PublicWebInterfaceNotWatched": Way(
+        {at(0, "up"): [1] * MINUTE + ["stale"] + ["_"] * 7 * MINUTE + [1] * MINUTE},
+        fires=360,
+        resolved=495,
+        labels={"job": JOB},
+        summary="Prometheus asks no process of the public web interface.",
+    ),
+    "PublicWebInterfaceErrors": Way(
+        failing_route(),
+        fires=900,
+        resolved=1470,
+        labels=SHARED | {"route": "/api"},
+        summary="50% of the requests to /api on web1 fail.",
+    ),
+    "PublicWebInterfaceFormsFail": Way(
+        failing_forms(),
+        fires=900,
+        resolved=4500,
+        labels=SHARED,
+        summary="Most forms of the last hour on web1 have failed.",
+    ),
+    "PublicWebInterfaceMailServerFails": Way(
+        fault('mail_check_success{check="server"}', 1, 0, 7),
+        fires=360,
+        resolved=480,
+        labels=SHARED | {"check": "server"},
+        summary="The mail server takes no message from web1.",
+    ),
+    "PublicWebInterfaceMailDirFails": Way(
+        fault('mail_check_success{check="storage"}', 1, 0, 7),
+        fires=360,
+        resolved=480,
+        labels=SHARED | {"check": "storage"},
+        summary="MAIL_DIR on web1 takes no message.",
+    ),
+    "PublicWebInterfaceMessagesWait": Way(
+        ages(),
+        fires=60 + 15 * 60 + STEP,
+        resolved=60 + 20 * 60,
+        labels=SHARED | {"state": "waiting"},
+        summary="A message has waited on web1 for 15m 15s.",
+    ),
+    "PublicWebInterfaceMessagesLost": Way(
+        UP | {at(0, "mail_messages_lost_total"): [0] * 2 * MINUTE + [1] * 30 * MINUTE},
+        fires=120,
+        resolved=1020,
+        labels=SHARED,
+        summary="Messages lost on web1: 1.",
+    ),
+    "PublicWebInterfaceMessagesNeedAHand": Way(
+        fault('mail_messages{state="in_doubt"}', 0, 2, 3),
+        fires=120,
+        resolved=240,
+        labels=SHARED | {"state": "in_doubt"},
+        summary="Messages on web1 that are in doubt: 2.",
+    ),
+    "PublicWebInterfaceLimitsNotShared": Way(
+        fault('rate_limit_storage_in_reach{storage="redis"}', 1, 0, 7),
+        fires=360,
+        resolved=480,
+        labels=SHARED | {"storage": "redis"},
+        summary="The storage of the rate limits is out of reach from web1.",
+    ),
+    "PublicWebInterfaceSlow": Way(
+        durations("/api", "0.25", "0.5", each=10),
+        fires=915 + 600,
+        resolved=1800 + 600,
+        labels=SHARED | {"kind": "other"},
+        summary="One of a hundred requests on web1 takes 497.5ms or longer.",
+    ),
+    "PublicWebInterfaceFormSlow": Way(
+        durations("/contact.php", "5", "10", each=1),
+        fires=915 + 600,
+        resolved=1800 + 600,
+        labels=SHARED | {"kind": "form"},
+        summary="One of a hundred forms on web1 takes 9.95s or longer.",
+    ),
+}
+
+
+def test_promtool_takes_the_configuration_and_the_rules() -> None:
+    configured = promtool("check", "config", CONFIGURATION)
+    linted = promtool("check", "rules", "--lint=all", "--lint-fatal", RULES)
+
+    assert (configured.returncode, configured.stderr) == (0, "")
+    assert "1 rule files found" in configured.stdout
+    assert (linted.returncode, linted.stderr) == (0, "")
+
+
+def test_every_alert_is_tried() -> None:
+    assert set(WAYS) == set(alerts())
+
+
+@pytest.mark.parametrize(("name", "way"), WAYS.items(), ids=WAYS)
+def test_an_alert_fires_at_its_time_and_not_before_and_resolves(tmp_path: Path, name: str, way: Way) -> None:
+    Trial(
+        way.series,
+        silent=[(way.fires - STEP, name), (way.resolved, name)],
+        firing=[Firing(way.fires, name, way.labels, way.summary)],
+        counts=[(way.resolved - STEP, name, 1)],
+    ).run(tmp_path)
+
+
+SERVER = 'mail_check_success{check="server"}'
+OK = 'http_requests_total{method="GET", route="/api", status="200", code="-"}'
+ERROR = 'http_requests_total{method="GET", route="/api", status="500", code="internal_error"}'
+FAILING: Samples = [*[1] * MINUTE, *[0] * 20 * MINUTE]
+GONE: Samples = ["stale", *["_"] * 2 * MINUTE]
+"""A process that has died and whose place another one takes two minutes later."""
+RESTARTED: Samples = [*FAILING[:12], *GONE, *FAILING[MINUTE:]]
+
+NEVER_INTERRUPTED: dict[str, Series] = {
+    "one process restarts": {at(0, SERVER): FAILING, at(1, SERVER): RESTARTED},
+    "the only process restarts": {at(0, SERVER): RESTARTED},
+    "one process dies": {at(0, SERVER): FAILING, at(1, SERVER): [*FAILING[:12], "stale"]},
+    "all processes die": both(SERVER, [*FAILING[:12], "stale"]),
+    "a process dies that had found no fault": {
+        at(0, SERVER): FAILING,
+        at(1, SERVER): [*[1] * MINUTE, "stale"],
+    },
+}
+
+
+@pytest.mark.parametrize("series", NEVER_INTERRUPTED.values(), ids=NEVER_INTERRUPTED)
+def test_a_fault_goes_on_and_its_time_runs_while_processes_die_and_restart(tmp_path: Path, series: Series) -> None:
+    name = "PublicWebInterfaceMailServerFails"
+
+    Trial(UP | series, counts=[(345, name, 0), (360, name, 1), (600, name, 1), (1200, name, 1)]).run(tmp_path)
+
+
+SHARED_STATES = {
+    "PublicWebInterfaceMailServerFails": (SERVER, 1, 0),
+    "PublicWebInterfaceMailDirFails": ('mail_check_success{check="storage"}', 1, 0),
+    "PublicWebInterfaceMessagesWait": ('mail_oldest_message_age_seconds{state="waiting"}', 0, 3600),
+    "PublicWebInterfaceMessagesNeedAHand": ('mail_messages{state="refused"}', 0, 1),
+    "PublicWebInterfaceLimitsNotShared": ('rate_limit_storage_in_reach{storage="redis"}', 1, 0),
+}
+
+
+@pytest.mark.parametrize(("alert", "state"), SHARED_STATES.items(), ids=SHARED_STATES)
+def test_the_restart_of_the_only_process_ends_no_alert_about_the_machine(
+    tmp_path: Path, alert: str, state: tuple[str, float, float]
+) -> None:
+    name, good, bad = state
+    series: Series = {at(0, name): [*[good] * MINUTE, *[bad] * 10 * MINUTE, *GONE, *[bad] * 10 * MINUTE]}
+
+    Trial(UP | series, counts=[(second, alert, 1) for second in range(540, 1200, STEP)]).run(tmp_path)
+
+
+def test_a_process_that_died_with_a_fault_does_not_outvote_the_living(tmp_path: Path) -> None:
+    series = UP | {
+        at(0, SERVER): [1] * MINUTE + [0] * 7 * MINUTE + [1] * 9 * MINUTE,
+        at(1, SERVER): [*[1] * MINUTE, *[0] * 6 * MINUTE, "stale"],
+    }
+    name = "PublicWebInterfaceMailServerFails"
+
+    Trial(series, counts=[(465, name, 1), (480, name, 0)]).run(tmp_path)
+
+
+def test_what_all_processes_said_last_stays_for_an_hour(tmp_path: Path) -> None:
+    series = both(SERVER, [*[0.0] * 10 * MINUTE, "stale"])
+    name = "PublicWebInterfaceMailServerFails"
+
+    Trial(series, counts=[(585 + 3600, name, 1), (600 + 3600, name, 0)]).run(tmp_path)
+
+
+def test_each_machine_has_an_alert_of_its_own(tmp_path: Path) -> None:
+    series = both(SERVER, FAILING)
+    elsewhere = {name.replace(MACHINE, "web2"): samples for name, samples in series.items()}
+    fine = {name.replace(MACHINE, "web3"): [1] * 20 * MINUTE for name in series}
+
+    Trial(series | elsewhere | fine, counts=[(600, "PublicWebInterfaceMailServerFails", 2)]).run(tmp_path)
+
+
+@pytest.mark.parametrize("state", ["refused", "in_doubt", "given_up"])
+def test_a_single_message_that_needs_a_hand_is_an_alert(tmp_path: Path, state: str) -> None:
+    series = UP | both(f'mail_messages{{state="{state}"}}', [0] * MINUTE + [1] * 20 * MINUTE)
+
+    Trial(series, counts=[(600, "PublicWebInterfaceMessagesNeedAHand", 1)]).run(tmp_path)
+
+
+@pytest.mark.parametrize("state", ["waiting", "stored"])
+def test_messages_that_need_nobody_are_none(tmp_path: Path, state: str) -> None:
+    series = UP | both(f'mail_messages{{state="{state}"}}', [0] * MINUTE + [9] * 20 * MINUTE)
+
+    Trial(series, counts=[(600, "PublicWebInterfaceMessagesNeedAHand", 0)]).run(tmp_path)
+
+
+RESTART: list[float | str] = [*[1] * MINUTE, 0, 0, *[1] * 20 * MINUTE]
+CLEAN, BROKEN = (10, 60 * MINUTE), counter((10, 60 * MINUTE))
+HARMLESS: dict[str, tuple[str, Series]] = {
+    "a restart": ("PublicWebInterfaceNoAnswer", both("up", RESTART)),
+    "a restart of one process": ("PublicWebInterfaceProcessDown", both("up", RESTART)),
+    "one error at night": (
+        "PublicWebInterfaceErrors",
+        {at(0, OK): counter((0.9, 60 * MINUTE)), at(0, ERROR): [*["_"] * 10 * MINUTE, *[1] * 50 * MINUTE]},
+    ),
+    "a form that fails among many": (
+        "PublicWebInterfaceFormsFail",
+        {
+            at(0, 'contact_submissions_total{form_type="demo", outcome="failed"}'): counter((0.05, 60 * MINUTE)),
+            at(0, 'contact_submissions_total{form_type="demo", outcome="delivered"}'): counter((0.06, 60 * MINUTE)),
+        },
+    ),
+    "few requests, all of which fail": ("PublicWebInterfaceErrors", {at(0, ERROR): counter((0.9, 60 * MINUTE))}),
+    "few errors among many requests": (
+        "PublicWebInterfaceErrors",
+        {at(0, OK): counter(CLEAN), at(0, ERROR): counter((0.5, 60 * MINUTE))},
+    ),
+    "a minute of errors": (
+        "PublicWebInterfaceErrors",
+        {at(0, OK): counter(CLEAN), at(0, ERROR): counter((0, 10 * MINUTE), (10, 1), (0, 49 * MINUTE))},
+    ),
+    "errors of long ago, when Prometheus comes back": (
+        "PublicWebInterfaceErrors",
+        {
+            at(0, OK): [*["_"] * 20 * MINUTE, *counter(CLEAN)],
+            at(0, ERROR): [*["_"] * 20 * MINUTE, *[900] * 40 * MINUTE],
+        },
+    ),
+    "requests that are refused": (
+        "PublicWebInterfaceErrors",
+        {at(0, OK.replace("200", "429")): counter(CLEAN)},
+    ),
+    "one slow request": ("PublicWebInterfaceSlow", durations("/api", "0.25", "0.5", 10, slow=1)),
+    "one slow form": ("PublicWebInterfaceFormSlow", durations("/contact.php", "5", "10", 1, slow=1)),
+    "slow requests, but few": ("PublicWebInterfaceSlow", durations("/api", "0.25", "0.5", 2)),
+    "slow forms, but few": ("PublicWebInterfaceFormSlow", durations("/contact.php", "5", "10", 0.4)),
+    "forms that wait for the mail server": ("PublicWebInterfaceSlow", durations("/api/v1/contact", "2.5", "5", 10)),
+    "forms within their goal": ("PublicWebInterfaceFormSlow", durations("/api/v1/contact", "2.5", "5", 10)),
+    "a message that waits for ten minutes": (
+        "PublicWebInterfaceMessagesWait",
+        both('mail_oldest_message_age_seconds{state="waiting"}', [STEP * step for step in range(10 * MINUTE)] + [0]),
+    ),
+    "a message that is stored": (
+        "PublicWebInterfaceMessagesWait",
+        both('mail_oldest_message_age_seconds{state="stored"}', [90_000] * 10 * MINUTE),
+    ),
+    "limits in the process": (
+        "PublicWebInterfaceLimitsNotShared",
+        both('rate_limit_storage_in_reach{storage="memory"}', [1] * 20 * MINUTE),
+    ),
+    "another service on the same Prometheus": (
+        "PublicWebInterfaceErrors",
+        {at(0, ERROR).replace(JOB, "other"): BROKEN},
+    ),
+}
+
+
+@pytest.mark.parametrize(("alert", "series"), HARMLESS.values(), ids=HARMLESS)
+def test_what_needs_nobody_is_no_alert(tmp_path: Path, alert: str, series: Series) -> None:
+    quiet = {} if any(name.startswith("up{") for name in series) else UP
+
+    Trial({**quiet, **series}, never=(alert,)).run(tmp_path)
+
+
+@pytest.mark.parametrize("name", alerts())
+def test_an_alert_says_how_urgent_it_is_what_is_and_what_to_do(name: str) -> None:
+    alert = alerts()[name]
+
+    assert alert["labels"] == {"severity": alert["labels"]["severity"]}
+    assert alert["labels"]["severity"] in {"critical", "warning"}
+    assert set(alert["annotations"]) == {"summary", "description"}
+    assert "\n" not in alert["annotations"]["summary"]
+    description = alert["annotations"]["description"]
+    pages = re.findall(r"\bdocs/\S+\.md", description)
+    assert commands_in(description) or pages
+    for page, heading in re.findall(r"\b(docs/\S+\.md)(?: \(|, )([A-Z][^)]*)", description):
+        assert re.search(rf"^## {re.escape(heading)}$", (ROOT / page).read_text(), re.MULTILINE), (page, heading)
+    for page in pages:
+        assert (ROOT / page).exists()
+
+
+def test_the_job_asks_the_processes_where_the_unit_puts_their_metrics() -> None:
+    (job,) = configuration()["scrape_configs"]
+    (machine,) = job["static_configs"]
+
+    assert job["job_name"] == JOB
+    assert machine["targets"] == [unit_environment(instance)["METRICS_BIND"] for instance in ("0", "1")]
+    assert set(machine["labels"]) == {"machine"}
+    assert configuration()["global"] == {"scrape_interval": f"{STEP}s", "evaluation_interval": f"{STEP}s"}
+
+
+def test_the_page_lists_the_alerts_with_their_severity_and_their_time() -> None:
+    page = (ROOT / "docs" / "monitoring.md").read_text()
+    rows = re.findall(r"^\| (PublicWebInterface\w+) \| (\w+) \| .* \| (.*) \|$", page, re.MULTILINE)
+    times = {"at once": None} | {f"{minutes} min": f"{minutes}m" for minutes in (1, 5, 10)}
+
+    assert [(name, severity, times[time]) for name, severity, time in rows] == [
+        (name, alert["labels"]["severity"], alert.get("for")) for name, alert in alerts().items()
+    ]
+    for path in re.findall(r"\bdeploy/[\w/.@-]+\w", page):
+        assert (ROOT / path).exists(), path
+
+
+IN_WORDS = {"0.5": "half", "0.05": "5 %", "15 * 60": "15 minutes"}
+
+
+@pytest.mark.parametrize("name", alerts())
+def test_the_page_names_the_thresholds(name: str) -> None:
+    page = (ROOT / "docs" / "monitoring.md").read_text()
+    thresholds = re.findall(r"[<>]=? ([1-9][\d *]*|0\.\d+)", alerts()[name]["expr"])
+    (row,) = re.findall(rf"^\| {name} \| \w+ \| (.*) \| .* \|$", page, re.MULTILINE)
+
+    for threshold in thresholds:
+        assert re.search(rf"(?<![\d.]){re.escape(IN_WORDS.get(threshold, threshold))}(?![\d.])", row), threshold
+
+
+@pytest.mark.parametrize("name", ["PublicWebInterfaceSlow", "PublicWebInterfaceFormSlow"])
+def test_a_quantile_is_compared_with_the_bound_of_a_bucket(name: str) -> None:
+    """Between two bounds Prometheus can only guess."""
+    (goal,) = re.findall(r" > ([\d.]+)", alerts()[name]["expr"])
+
+    assert float(goal) in SECONDS
