@@ -40,10 +40,11 @@ switch() {
     mv -T current.new current
 }
 
-# It asks /api and not the health, which answers 410 once v1 has reached its sunset.
+# systemd starts no instance that was tried too often, unless it is told to forget that. The instance is asked for /api and
+# not for the health, which answers 410 once v1 has reached its sunset.
 restart() {
     local instance=${1#*@}
-    systemctl restart "$1" && curl --fail --silent --output /dev/null \
+    systemctl reset-failed "$1" && systemctl restart "$1" && curl --fail --silent --output /dev/null \
         --max-time 5 --retry 30 --retry-delay 1 --retry-all-errors \
         --unix-socket "/run/public-web-interface/${instance%.service}/gunicorn.sock" http://localhost/api
 }
@@ -86,12 +87,16 @@ install_release() {
     trap 'rm -rf "releases/$release"' EXIT
     git -C source archive "$commit" | tar -x -C "releases/$release"
     make --no-print-directory -C "releases/$release" install
+    # The unit sets METRICS_BIND.
+    "releases/$release/.venv/bin/pip" install --quiet --require-hashes -r "releases/$release/requirements-metrics.txt"
     if grep -qs '^RATE_LIMIT_STORAGE=.' /etc/public-web-interface.env; then
         "releases/$release/.venv/bin/pip" install --quiet --require-hashes -r "releases/$release/requirements-redis.txt"
     fi
-    # Libraries that the operator adds, such as Sentry's (docs/monitoring.md). Those of the release are there already.
+    # Libraries that the operator adds, such as Sentry's (docs/monitoring.md). They replace none of the release.
     if [ -e /etc/public-web-interface/requirements.txt ]; then
-        "releases/$release/.venv/bin/pip" install --quiet -r /etc/public-web-interface/requirements.txt
+        "releases/$release/.venv/bin/pip" freeze > "releases/$release/.venv/constraints.txt"
+        "releases/$release/.venv/bin/pip" install --quiet --constraint "releases/$release/.venv/constraints.txt" \
+            -r /etc/public-web-interface/requirements.txt
     fi
     touch "releases/$release/.whole"
     trap - EXIT

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.deploy.connections import NAMESPACE
 from tests.deploy.load import new_client
-from tests.deploy.site import DEPLOY, read_unit, site
+from tests.deploy.site import DEPLOY, read_unit, site, unit_environment
 from tests.factories import contact_body
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import ROOT
@@ -112,9 +112,9 @@ def test_the_programs_of_the_page_are_installed_by_it() -> None:
 
 
 def test_an_upgrade_asks_the_socket_that_the_unit_makes() -> None:
-    _, _, bind = read_unit()["Service"]["Environment"].partition("=unix:")
+    socket = unit_environment("${instance%.service}")["BIND"].removeprefix("unix:")
 
-    assert f'--unix-socket "{bind.replace("%i", "${instance%.service}")}" ' in RELEASE
+    assert f'--unix-socket "{socket}" ' in RELEASE
 
 
 def test_the_scripts_and_files_that_the_page_names_are_there() -> None:

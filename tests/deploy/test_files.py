@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from app.api.paths import CONTACT, DOCUMENT, LEGACY_CONTACT
 from app.errors import ApiError, ErrorCode
 from app.settings import MAX_TIMEOUT, Settings
 from app.versions import API_ROOT, V1
-from tests.deploy.site import DEPLOY, SERVER_NAME, Site, environment_file, read_unit
+from tests.deploy.site import DEPLOY, SERVER_NAME, Site, environment_file, read_unit, unit_environment
 from tests.server.gunicorn import ROOT
 
 SITE = (DEPLOY / "nginx" / "public-web-interface.conf").read_text()
@@ -51,29 +52,99 @@ def test_gixy_finds_nothing_that_is_not_explained(tmp_path: Path) -> None:
     assert found == {("nginx.conf", "weak_ssl_tls")}
 
 
+UNITS = {
+    "public-web-interface@.service": "public-web-interface@0.service",
+    "public-web-interface-failure@.service": "public-web-interface-failure@0.service",
+    "public-web-interface-watch.service": "public-web-interface-watch.service",
+    "public-web-interface-watch.timer": "public-web-interface-watch.timer",
+}
+"""The shipped units, each with an instance of it."""
+
+
 @pytest.fixture
-def unit_file(tmp_path: Path) -> Path:
-    """An instance of the unit."""
-    path = tmp_path / "public-web-interface@0.service"
-    path.write_text((DEPLOY / "systemd" / "public-web-interface@.service").read_text())
-    return path
+def units(tmp_path: Path) -> Path:
+    """A folder with an instance of each unit. Their programs are those of this clone."""
+    for shipped, instance in UNITS.items():
+        text = (DEPLOY / "systemd" / shipped).read_text()
+        (tmp_path / instance).write_text(text.replace("/opt/public-web-interface/current/deploy/", f"{DEPLOY}/"))
+    return tmp_path
 
 
-def test_systemd_takes_the_unit(unit_file: Path) -> None:
-    check = subprocess.run(["systemd-analyze", "verify", unit_file], capture_output=True, text=True, check=False)
+def test_no_unit_is_forgotten() -> None:
+    assert {path.name for path in (DEPLOY / "systemd").iterdir()} == set(UNITS)
+
+
+@pytest.mark.parametrize("unit", UNITS.values())
+def test_systemd_takes_the_unit(units: Path, unit: str) -> None:
+    check = subprocess.run(
+        ["systemd-analyze", "verify", units / unit],
+        env=os.environ | {"SYSTEMD_UNIT_PATH": f"{units}:"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert (check.returncode, check.stderr) == (0, "")
 
 
-def test_the_unit_shuts_the_service_in(unit_file: Path) -> None:
+def test_the_unit_shuts_the_service_in(units: Path) -> None:
+    unit = units / "public-web-interface@0.service"
     check = subprocess.run(
-        ["systemd-analyze", "security", "--offline=true", f"--threshold={MAX_EXPOSURE}", unit_file],
+        ["systemd-analyze", "security", "--offline=true", f"--threshold={MAX_EXPOSURE}", unit],
         capture_output=True,
         text=True,
         check=False,
     )
 
     assert check.returncode == 0, check.stdout
+
+
+def test_an_instance_that_does_not_come_up_is_given_up_told_and_started_again() -> None:
+    """systemd 252 did so with these units when it was tried by hand; here they are only read."""
+    name = "public-web-interface-failure@.service"
+    unit, failure, text = read_unit(), read_unit(name), (DEPLOY / "systemd" / name).read_text()
+    limits = unit["Unit"]
+    hanging = 90 + int(unit["Service"]["RestartSec"])
+
+    assert limits["OnFailure"] == "public-web-interface-failure@%i.service"
+    assert limits["StartLimitIntervalSec"] == "20min"
+    assert int(limits["StartLimitBurst"]) * hanging < 20 * 60
+    assert failure["Unit"]["PartOf"] == "public-web-interface@%i.service"
+    assert failure["Unit"]["StartLimitIntervalSec"] == "0"
+    commands = re.findall(r"^ExecStart=(.*)", text, re.MULTILINE)
+    assert commands == [
+        "-/opt/public-web-interface/current/deploy/watch.sh failure %i",
+        "/bin/sleep 60",
+        "+/bin/systemctl reset-failed public-web-interface@%i.service",
+        "+/bin/systemctl --no-block start public-web-interface@%i.service",
+    ]
+
+
+@pytest.mark.parametrize("unit", ["public-web-interface-failure@.service", "public-web-interface-watch.service"])
+def test_what_tells_the_operator_has_its_settings_and_its_memory(unit: str) -> None:
+    text = (DEPLOY / "systemd" / unit).read_text()
+    service = read_unit(unit)["Service"]
+
+    assert "\nEnvironmentFile=-/etc/public-web-interface-watch.env\n" in text
+    assert service["User"] == read_unit()["Service"]["User"]
+    assert service["RuntimeDirectory"] == "public-web-interface-watch"
+    assert service["RuntimeDirectoryPreserve"] == "yes"
+
+
+def test_the_script_reads_the_settings_of_its_example() -> None:
+    example = (DEPLOY / "public-web-interface-watch.env").read_text()
+    read = re.findall(r"\$\{(WATCH_[A-Z]+)-\}", (DEPLOY / "watch.sh").read_text())
+
+    assert re.findall(r"^([A-Z_]+)=", example, re.MULTILINE) == read
+
+
+def test_the_mail_is_looked_after_with_the_settings_of_the_service_for_as_long_as_it_takes() -> None:
+    text = (DEPLOY / "systemd" / "public-web-interface-watch.service").read_text()
+    service = read_unit("public-web-interface-watch.service")["Service"]
+
+    assert f"\nEnvironmentFile={read_unit()['Service']['EnvironmentFile']}\n" in text
+    assert service["ExecStart"] == "/opt/public-web-interface/current/deploy/watch.sh mail"
+    assert int(service["TimeoutStartSec"].removesuffix("min")) * 60 > 2 * MAX_TIMEOUT + 60 + 2 * 30
 
 
 def test_the_unit_waits_for_the_longest_hand_over() -> None:
@@ -89,9 +160,7 @@ def test_the_unit_has_descriptors_for_all_that_its_process_may_hold(tmp_path: Pa
 
 @pytest.mark.parametrize("instance", ["0", "1"])
 def test_nginx_looks_for_the_socket_where_the_unit_puts_it(instance: str) -> None:
-    _, _, bind = read_unit()["Service"]["Environment"].partition("=")
-
-    assert f"server {bind.replace('%i', instance)} max_fails=0;" in SITE
+    assert f"server {unit_environment(instance)['BIND']} max_fails=0;" in SITE
 
 
 def test_messages_are_kept_in_the_directory_that_systemd_makes() -> None:
@@ -208,4 +277,7 @@ def test_the_unit_says_what_the_page_and_the_site_rely_on() -> None:
     unit = read_unit()["Service"]
 
     assert {name: unit[name] for name in PATHS_OF_THE_UNIT} == PATHS_OF_THE_UNIT
-    assert unit["Environment"] == f"BIND=unix:/run/{unit['RuntimeDirectory']}/gunicorn.sock"
+    assert unit_environment("%i") == {
+        "BIND": f"unix:/run/{unit['RuntimeDirectory']}/gunicorn.sock",
+        "METRICS_BIND": "127.0.0.1:1910%i",
+    }

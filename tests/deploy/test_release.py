@@ -20,13 +20,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.site import NO_MAIL_SERVER, START_SECONDS, environment_file, read_unit
+from tests.deploy.site import NO_MAIL_SERVER, START_SECONDS, environment_file, moved_environment, read_unit
 from tests.server.gunicorn import ROOT, newest_worker
 
 HOME = "/opt/public-web-interface"
 RUN = "/run/public-web-interface"
 INSTANCES = ("0", "1")
-PARTS = ("Makefile", "app", "deploy", "gunicorn.conf.py", "requirements-redis.txt", "static")
+PARTS = (
+    "Makefile",
+    "app",
+    "deploy",
+    "gunicorn.conf.py",
+    "requirements-metrics.txt",
+    "requirements-redis.txt",
+    "static",
+)
 
 SHOW_RELEASE = """
 import importlib, os, sys
@@ -84,6 +92,8 @@ class Systemd:
     """The instances that systemctl has restarted, in their order,"""
     beside: list[dict[str, str]] = field(default_factory=list)
     """and the releases of the others just before."""
+    forgiven: set[str] = field(default_factory=set)
+    """The units of which systemctl has forgotten how often they were tried. The others were tried too often."""
     failures: list[Exception] = field(default_factory=list)
     """What the stand-in itself could not do: systemctl has failed then."""
 
@@ -112,7 +122,13 @@ class Systemd:
         match command:
             case ["list-units", "--plain", "--no-legend", "public-web-interface@*.service"]:
                 return "".join(f"public-web-interface@{instance}.service loaded\n" for instance in self.listed), 0
+            case ["reset-failed", unit]:
+                self.forgiven.add(unit)
+                return "", 0
+            case ["restart", unit] if unit not in self.forgiven:
+                return "", 1
             case ["restart", unit]:
+                self.forgiven.remove(unit)
                 instance = unit.removeprefix("public-web-interface@").removesuffix(".service")
                 self.restarts.append(instance)
                 self.beside.append({other: self.release(other) for other in self.listed if other != instance})
@@ -129,15 +145,14 @@ class Systemd:
     def launch(self, instance: str) -> None:
         unit = read_unit()["Service"]
         directory = unit["WorkingDirectory"].replace(HOME, str(self.home))
-        name, _, bind = unit["Environment"].partition("=")
-        bind = bind.replace("%i", instance).replace(RUN, f"{self.directory}/run")
-        (self.directory / "run" / instance).mkdir(parents=True, exist_ok=True)
-        environ = {"PATH": os.environ["PATH"], "MAIL_DIR": f"{self.directory}/mail", name: bind, "PWD": directory}
+        run = self.directory / "run"
+        (run / instance).mkdir(parents=True, exist_ok=True)
+        environ = {"PATH": os.environ["PATH"], "MAIL_DIR": f"{self.directory}/mail", "PWD": directory}
         with self._log_of(instance).open("wb") as log:
             self.processes[instance] = subprocess.Popen(
                 shlex.split(unit["ExecStart"]),
                 cwd=directory,
-                env=environment_file() | NO_MAIL_SERVER | environ,
+                env=environment_file() | moved_environment(instance, run) | NO_MAIL_SERVER | environ,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
@@ -496,6 +511,16 @@ def test_what_is_not_the_name_of_a_release_is_neither_used_nor_removed(
     assert "is not the name of a release" in result.stderr
     assert stopped.state() == before
     assert stopped.source.is_dir()
+
+
+def test_the_library_for_the_metrics_is_installed(stopped: Server) -> None:
+    (stopped.source / "requirements-metrics.txt").write_text("./no-such-library")
+    stopped.commit("metrics")
+
+    installed = stopped.release("install")
+
+    assert installed.returncode != 0
+    assert "no-such-library" in installed.stderr
 
 
 def test_the_library_for_redis_follows_the_settings(stopped: Server) -> None:
