@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
 from app import API_POLICY, CONTACT_POLICY
 from app.api.body import MAX_BODY_BYTES
 from app.contact.antispam import MAX_AGE_SECONDS, MIN_AGE_SECONDS
 from app.errors import ErrorCode
+from docs.svg import box, picture, text
 
 FILE = Path(__file__).with_name("request.svg")
 
@@ -164,11 +164,11 @@ def draw() -> str:
         end += _height(station) + GAP
     end += 12
     elements = [
-        _box("ends", LEFT, MARGIN, RIGHT - LEFT, 36),
-        _text("name middle", middle, MARGIN + 23, "Request"),
-        _box("envelope", ENVELOPE, MARGIN, WIDTH - MARGIN - ENVELOPE, end - 24 - MARGIN),
-        _text("name", ENVELOPE + 16, MARGIN + 23, "Error envelope"),
-        _text("file", WIDTH - MARGIN - 16, MARGIN + 23, "app/envelope.py"),
+        box("ends", LEFT, MARGIN, RIGHT - LEFT, 36),
+        text("name middle", middle, MARGIN + 23, "Request"),
+        box("envelope", ENVELOPE, MARGIN, WIDTH - MARGIN - ENVELOPE, end - 24 - MARGIN),
+        text("name", ENVELOPE + 16, MARGIN + 23, "Error envelope"),
+        text("file", WIDTH - MARGIN - 16, MARGIN + 23, "app/envelope.py"),
         _arrow("way", f"M{middle} {MARGIN + 36}V{first}"),
     ]
     for top, station in stations:
@@ -180,22 +180,17 @@ def draw() -> str:
     first_success = next(_axis(top, station) for top, station in stations if station.success)
     elements += [
         *_code(ANYWHERE, anywhere - CODE),
-        _text("work", ENVELOPE + 16, anywhere, "for anything unforeseen, anywhere"),
+        text("work", ENVELOPE + 16, anywhere, "for anything unforeseen, anywhere"),
         _arrow("success", f"M{SUCCESSES} {first_success}V{end}"),
         _arrow("failure", f"M{(ENVELOPE + WIDTH - MARGIN) // 2} {end - 24}V{end}"),
-        _box("ends", MARGIN, end, WIDTH - 2 * MARGIN, 56),
-        _text("name", MARGIN + 16, end + 24, "Response"),
-        _text("file", WIDTH - MARGIN - 16, end + 24, "app/api/fields.py"),
-        _text("work", MARGIN + 16, end + 43, "on every one: the version and its end date, the rest of the quota, CORS"),
+        box("ends", MARGIN, end, WIDTH - 2 * MARGIN, 56),
+        text("name", MARGIN + 16, end + 24, "Response"),
+        text("file", WIDTH - MARGIN - 16, end + 24, "app/api/fields.py"),
+        text("work", MARGIN + 16, end + 43, "on every one: the version and its end date, the rest of the quota, CORS"),
     ]
     height = end + 56 + MARGIN
-    page = f'<rect class="page" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="12"/>'
-    body = "\n".join(f"  {element}" for element in (page, *elements))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
-        f' role="img" aria-labelledby="title">\n<title id="title">The way of a request through the service</title>\n'
-        f"<style>{STYLE}</style>\n<defs>{HEADS}</defs>\n{body}\n</svg>\n"
-    )
+    elements.insert(0, f"<defs>{HEADS}</defs>")
+    return picture("The way of a request through the service", STYLE, elements, width=WIDTH, height=height)
 
 
 def _height(station: Station) -> int:
@@ -208,23 +203,23 @@ def _axis(top: int, station: Station) -> int:
 
 
 def _station(station: Station, top: int, bottom: int) -> Iterator[str]:
-    yield _box("station", LEFT, top, RIGHT - LEFT, bottom - top)
-    text = 20 + LINE * len(station.work)
-    head = top + 23 if station.outside else (top + bottom - text) // 2 + 14
-    yield _text("name", LEFT + 16, head, station.name)
-    yield _text("file", RIGHT - 16, head, station.file)
+    yield box("station", LEFT, top, RIGHT - LEFT, bottom - top)
+    height = 20 + LINE * len(station.work)
+    head = top + 23 if station.outside else (top + bottom - height) // 2 + 14
+    yield text("name", LEFT + 16, head, station.name)
+    yield text("file", RIGHT - 16, head, station.file)
     for number, line in enumerate(station.work):
-        yield _text("work", LEFT + 16, head + 20 + number * LINE, line)
+        yield text("work", LEFT + 16, head + 20 + number * LINE, line)
     width = (RIGHT - LEFT - 48) // 2
     for number, (place, use) in enumerate(station.outside):
         left = LEFT + 16 + number * (width + 16)
-        yield _box("outside", left, bottom - 56, width, 42)
-        yield _text("middle", left + width // 2, bottom - 39, f"{number + 1}. {place}")
-        yield _text("work middle", left + width // 2, bottom - 22, use)
+        yield box("outside", left, bottom - 56, width, 42)
+        yield text("middle", left + width // 2, bottom - 39, f"{number + 1}. {place}")
+        yield text("work middle", left + width // 2, bottom - 22, use)
     axis = _axis(top, station)
     if station.success:
         yield f'<path class="success" d="M{LEFT} {axis}H{SUCCESSES}"/>'
-        yield _text("success-text", (SUCCESSES + LEFT) // 2, axis - 6, station.success)
+        yield text("success-text", (SUCCESSES + LEFT) // 2, axis - 6, station.success)
     if station.errors:
         yield _arrow("failure", f"M{RIGHT} {axis}H{ENVELOPE}")
     first = axis - CODE * len(station.errors) // 2
@@ -233,16 +228,8 @@ def _station(station: Station, top: int, bottom: int) -> Iterator[str]:
 
 
 def _code(code: ErrorCode, baseline: int) -> Iterator[str]:
-    yield _text("code status", ENVELOPE + 16, baseline, str(code.status))
-    yield _text("code", ENVELOPE + 48, baseline, code)
-
-
-def _box(kind: str, left: int, top: int, width: int, height: int) -> str:
-    return f'<rect class="{kind}" x="{left}" y="{top}" width="{width}" height="{height}" rx="8"/>'
-
-
-def _text(kind: str, left: int, baseline: int, text: str) -> str:
-    return f'<text class="{kind}" x="{left}" y="{baseline}">{escape(text)}</text>'
+    yield text("code status", ENVELOPE + 16, baseline, str(code.status))
+    yield text("code", ENVELOPE + 48, baseline, code)
 
 
 def _arrow(kind: str, path: str) -> str:

@@ -20,6 +20,8 @@ from app.settings import Settings
 
 FOLDER = Path(__file__).resolve().parent / "contact-form"
 PAGE = FOLDER / "index.html"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""The signals that end a demo."""
 
 
 class Form(SimpleHTTPRequestHandler):
@@ -59,7 +61,7 @@ def main() -> int:
     print(f"The service: {Form.service}   The form: http://127.0.0.1:{form.server_port}", flush=True)  # noqa: T201
     # A process group of its own keeps the terminal's signals away: a worker can hang when one comes twice.
     gunicorn = subprocess.Popen([sys.executable, "-m", "gunicorn"], process_group=0)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    for number in SIGNALS:
         signal.signal(number, lambda *_: gunicorn.terminate())
     return gunicorn.wait()
 
