@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+import pytest
+
 from tests.server.gunicorn import PATIENCE, ROOT, Server, serving
 
 PAGE = (ROOT / "docs" / "monitoring.md").read_text()
@@ -112,6 +114,14 @@ BODIES = {
 }
 FAILURES = ["RuntimeError", "ValueError", "OSError", "JSONDecodeError", "UnicodeDecodeError", "ExceptionGroup"]
 """The exceptions that a request can ask for. The texts of all of them, and what they hold besides, are WORD."""
+
+
+def each_failure(test: Callable[..., None]) -> Callable[..., None]:
+    """Run a test with each exception, raised before and after a body of each kind was read."""
+    values = {"body": BODIES, "failure": FAILURES, "moment": ["before", "after"]}
+    for name, choices in values.items():
+        test = pytest.mark.parametrize(name, choices)(test)
+    return test
 
 
 class Visitor:

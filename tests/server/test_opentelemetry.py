@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from tests.server.gunicorn import Server
-from tests.server.monitored import BODIES, FAILURES, WORD, Receiver, Visitor, receiving, watched
+from tests.server.monitored import WORD, Receiver, Visitor, each_failure, receiving, watched
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +82,7 @@ def test_a_request_is_a_span_with_method_route_status_and_id(
     visitor.assert_unknown(receiver.everything)
 
 
-@pytest.mark.parametrize("body", BODIES)
-@pytest.mark.parametrize("failure", FAILURES)
-@pytest.mark.parametrize("moment", ["before", "after"])
+@each_failure
 def test_an_exception_arrives_with_its_class_and_no_word_of_the_visitors(
     visitor: Visitor, receiver: Receiver, moment: str, failure: str, body: str
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.server.gunicorn import Server
-from tests.server.monitored import BODIES, FAILURES, WORD, Receiver, Visitor, receiving, watched
+from tests.server.monitored import WORD, Receiver, Visitor, each_failure, receiving, watched
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +51,7 @@ def event_of(receiver: Receiver, request_id: str) -> dict[str, Any]:
     return event
 
 
-@pytest.mark.parametrize("body", BODIES)
-@pytest.mark.parametrize("failure", FAILURES)
-@pytest.mark.parametrize("moment", ["before", "after"])
+@each_failure
 def test_an_exception_arrives_with_class_and_place_and_no_word_of_the_visitors(
     visitor: Visitor, receiver: Receiver, moment: str, failure: str, body: str
 ) -> None:
