@@ -9,7 +9,8 @@ quota when one window ends and the next begins.
 All but FastAPI run under one gunicorn worker of 32 threads with keep-alive, bound to one core. wrk keeps 16 connections
 busy from another core, where nginx runs, too. Each request comes from the next of 100,000 client addresses. "CPU" is
 the processor time per request of the server alone, without nginx. Other work on the machine disturbs it less than it
-disturbs requests per second. The lowest and the highest of the rounds are in brackets.
+disturbs requests per second. What the metrics cost is less than the noise of a turn: it is the median of 40 pairs of
+turns. The lowest and the highest of the rounds are in brackets.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from bench.machine import cpu_seconds
 from bench.rounds import interleaved
 from bench.servers import RIVALS, Server, free_port, gunicorn, nginx, php_fpm, proxy, service, uvicorn
 from bench.wrk import load
+
+PAIRS = 40
 
 HEALTH = "/api/v1/health"
 VERSIONING = "/api/versioning"
@@ -63,7 +66,13 @@ def measure(directory: Path) -> Findings:
     """Run the section."""
     with ExitStack() as stack:
         contestants = _start(stack, directory)
-        results = interleaved({name: partial(_take_turn, contestant) for name, contestant in contestants.items()})
+        turns = {name: partial(_take_turn, contestant) for name, contestant in contestants.items()}
+        results = interleaved(turns)
+        pairs = interleaved({name: turns[name] for name in (OURS_VERSIONING, OURS_WATCHED)}, PAIRS)
+    watching = median(
+        watched.cpu_microseconds / alone.cpu_microseconds
+        for alone, watched in zip(pairs[OURS_VERSIONING], pairs[OURS_WATCHED], strict=True)
+    )
     speed = {name: median(turn.per_second for turn in turns) for name, turns in results.items()}
     cost = {name: median(turn.cpu_microseconds for turn in turns) for name, turns in results.items()}
 
@@ -73,11 +82,11 @@ def measure(directory: Path) -> Findings:
     def ratio(ours: str, rival: str) -> float:
         return median(ratios(ours, rival))
 
-    def cost_ratios(ours: str, other: str = BARE) -> list[float]:
-        return [a.cpu_microseconds / b.cpu_microseconds for a, b in zip(results[ours], results[other], strict=True)]
+    def cost_ratios(ours: str) -> list[float]:
+        return [a.cpu_microseconds / b.cpu_microseconds for a, b in zip(results[ours], results[BARE], strict=True)]
 
-    def cost_ratio(ours: str, other: str = BARE) -> float:
-        return median(cost_ratios(ours, other))
+    def cost_ratio(ours: str) -> float:
+        return median(cost_ratios(ours))
 
     return Findings(
         columns=["", "requests/s", "x bare Flask", "CPU us/request", "x bare Flask's"],
@@ -90,12 +99,7 @@ def measure(directory: Path) -> Findings:
             Goal("GET /api/v1/health against bare Flask", ratio(OURS_HEALTH, BARE), 1, "x", True),
             Goal("CPU of GET /api/versioning against bare Flask's", cost_ratio(OURS_VERSIONING), 1, "x"),
             Goal("CPU of GET /api/v1/health against bare Flask's", cost_ratio(OURS_HEALTH), 1, "x"),
-            Goal(
-                "CPU of GET /api/versioning with metrics against without",
-                cost_ratio(OURS_WATCHED, OURS_VERSIONING),
-                1.05,
-                "x",
-            ),
+            Goal("CPU of GET /api/versioning with metrics against without", watching, 1.05, "x"),
             Goal("GET /api/versioning against the usual stack", ratio(OURS_VERSIONING, USUAL), 3, "x", True),
             Goal("GET /api/v1/health against the usual stack", ratio(OURS_HEALTH, USUAL), 3, "x", True),
         ],
