@@ -532,7 +532,8 @@ class TestStart:
     ) -> None:
         runtime = tmp_path / "run"
         runtime.mkdir()
-        server = watch(RUNTIME_DIRECTORY=str(runtime)).server
+        # A short time to stop: a SIGQUIT at the wrong moment blocks the worker until gunicorn kills it.
+        server = watch(RUNTIME_DIRECTORY=str(runtime), SMTP_TIMEOUT="1").server
         (directory,) = runtime.iterdir()
         assert directory.stat().st_mode & 0o777 == 0o700
         assert [*directory.glob(f"counter_{newest_worker(server.log)}.db")]
