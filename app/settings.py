@@ -49,6 +49,12 @@ class SettingsError(SystemExit):
         self.faults = faults
 
 
+def extra_is_missing(variable: str, extra: str) -> SettingsError:
+    """The fault of a variable that is set while the optional libraries that it needs are not installed."""
+    install = f".venv/bin/pip install --require-hashes -r requirements-{extra}.txt"
+    return SettingsError([f"{variable} is set: requires the extra [{extra}], {install}"])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The settings of the service; README.md describes each variable."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from app.ratelimit.window import Policy, SlidingWindow, Window
-from app.settings import Settings, SettingsError
+from app.settings import Settings, extra_is_missing
 
 
 class Storage(Protocol):
@@ -56,6 +56,5 @@ def create_storage(settings: Settings) -> Storage:
         # redis is an optional dependency: only shared limits need it.
         from app.ratelimit.shared import SharedStorage  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        install = ".venv/bin/pip install --require-hashes -r requirements-redis.txt"
-        raise SettingsError([f"RATE_LIMIT_STORAGE is set: requires the extra [redis], {install}"]) from error
+        raise extra_is_missing("RATE_LIMIT_STORAGE", "redis") from error
     return SharedStorage(settings.rate_limit_storage, connections=settings.threads)
