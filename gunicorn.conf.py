@@ -96,7 +96,7 @@ def post_fork(server: Arbiter, worker: EnvelopeWorker) -> None:
         worker.metrics_listener = server.LISTENERS[-1]
         # With --reuse-port the worker has made the others by itself.
         worker.sockets = [listener for listener in worker.sockets if listener is not worker.metrics_listener]
-        directory = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
+        directory = metrics_directory()
         try:
             make(directory, worker.pid)
         except OSError as error:
@@ -109,13 +109,18 @@ def child_exit(server: Arbiter, _worker: EnvelopeWorker) -> None:
     if settings.metrics_bind:
         from app.metrics.files import forget  # noqa: PLC0415 - needs an optional dependency
 
-        forget(Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]), server.WORKERS)
+        forget(metrics_directory(), server.WORKERS)
 
 
 def on_exit(_server: Arbiter) -> None:
     """Remove the files of the metrics."""
     if settings.metrics_bind:
-        shutil.rmtree(os.environ["PROMETHEUS_MULTIPROC_DIR"], ignore_errors=True)
+        shutil.rmtree(metrics_directory(), ignore_errors=True)
+
+
+def metrics_directory() -> Path:
+    """The directory in which the workers leave their numbers."""
+    return Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
 
 
 def listen(server: Arbiter, name: str, value: str) -> TCPSocket | UnixSocket:
@@ -140,7 +145,7 @@ def post_worker_init(worker: EnvelopeWorker) -> None:
     """Start the storage of the limits and the mail checks, and wait a second at most for each."""
     worker.background.start(wait=1)
     if settings.metrics_bind and worker.background.exporter:
-        worker.background.exporter.start(worker.metrics_listener, Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]))
+        worker.background.exporter.start(worker.metrics_listener, metrics_directory())
     # A request needs the interpreter's lock three times, and while another computes it waits this long for each.
     sys.setswitchinterval(0.001)
     # What is loaded stays. Looking through it for garbage would hold the lock for as long as a large request does.

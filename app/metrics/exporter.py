@@ -125,22 +125,18 @@ class _Workers(Collector):
         with files.reading(self._directory):
             yield from self._files.collect()  # type: ignore[no-untyped-call]
         yield from PLATFORM_COLLECTOR.collect()
-        yield from _by_pid({os.getpid(): GC_COLLECTOR})
         pids = sorted(map(files.process_of, self._directory.glob("gauge_liveall_*.db")))
-        yield from _by_pid({pid: _Process(pid) for pid in pids})
+        yield from _by_pid([(os.getpid(), GC_COLLECTOR), *((pid, _Process(pid)) for pid in pids)])
 
 
-def _by_pid(collectors: dict[int, Collector]) -> Iterable[Metric]:
+def _by_pid(collectors: Iterable[tuple[int, Collector]]) -> Iterable[Metric]:
     """The metrics of several processes, told apart by the label pid."""
     metrics: dict[str, Metric] = {}
-    for pid, collector in collectors.items():
+    for pid, collector in collectors:
         for metric in collector.collect():
             samples = [sample._replace(labels=sample.labels | {"pid": str(pid)}) for sample in metric.samples]
-            if metric.name in metrics:
-                metrics[metric.name].samples += samples
-            else:
-                metric.samples = samples
-                metrics[metric.name] = metric
+            metric.samples = []
+            metrics.setdefault(metric.name, metric).samples += samples
     return metrics.values()
 
 
