@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 import pytest
@@ -25,6 +25,8 @@ WORD = "MARIA-4929"
 """It is in every part of a request that a visitor chooses, in the method of some, too."""
 
 TRACE_ID = "4929abcd" * 4
+
+T = TypeVar("T")
 
 SPEAKING = ("Cookie", "Referer", "User-Agent", "Authorization", "X-Forwarded-For", "X-Real-IP", "Accept", "X-Other")
 
@@ -56,11 +58,14 @@ class Receiver(ThreadingHTTPServer):
     def everything(self) -> bytes:
         return b"".join(sent.content for sent in self.sent)
 
-    def wait_until(self, heard: Callable[[], bool]) -> None:
+    def the_only(self, find: Callable[[], list[T]]) -> T:
+        """The only thing that is found in what was sent, as soon as there is one."""
         deadline = time.monotonic() + PATIENCE
-        while not heard():
+        while not (found := find()):
             assert time.monotonic() < deadline
             time.sleep(0.01)
+        (only,) = found
+        return only
 
 
 class _Handler(BaseHTTPRequestHandler):

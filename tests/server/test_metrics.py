@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,16 +56,17 @@ class Watched(NamedTuple):
         return self.server.request(method, path, content, given)[0]
 
 
+@contextmanager
+def watching(directory: Path, **environ: str) -> Iterator[Watched]:
+    address = f"127.0.0.1:{free_port()}"
+    with serving(directory, METRICS_BIND=address, TRUSTED_PROXIES="1", **environ) as server:
+        yield Watched(server, address)
+
+
 @pytest.fixture
 def watch(tmp_path: Path) -> Iterator[Callable[..., Watched]]:
     with ExitStack() as stack:
-
-        def watch(directory: Path = tmp_path, **environ: str) -> Watched:
-            address = f"127.0.0.1:{free_port()}"
-            usual = {"METRICS_BIND": address, "TRUSTED_PROXIES": "1"}
-            return Watched(stack.enter_context(serving(directory, **usual | environ)), address)
-
-        yield watch
+        yield lambda **environ: stack.enter_context(watching(tmp_path, **environ))
 
 
 @pytest.fixture(scope="module")
@@ -77,15 +78,9 @@ def relay() -> Iterator[SmtpServer]:
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory, relay: SmtpServer) -> Iterator[Watched]:
     """A service that most tests share. Its pauses are short."""
-    address = f"127.0.0.1:{free_port()}"
-    environ = relay.environ | {
-        "METRICS_BIND": address,
-        "TRUSTED_PROXIES": "1",
-        "GUNICORN_CMD_ARGS": HURRIED,
-        "RETRY_SECONDS": "1",
-    }
-    with serving(tmp_path_factory.mktemp("watched"), **environ) as server:
-        yield Watched(server, address)
+    hurried = {"GUNICORN_CMD_ARGS": HURRIED, "RETRY_SECONDS": "1"}
+    with watching(tmp_path_factory.mktemp("watched"), **relay.environ | hurried) as watched:
+        yield watched
 
 
 @pytest.fixture

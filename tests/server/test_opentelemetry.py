@@ -49,12 +49,9 @@ def attributes(told: Span | Span.Event) -> dict[str, str | int]:
 
 
 def span_of(receiver: Receiver, request_id: str) -> Span:
-    def found() -> list[Span]:
-        return [span for span in spans(receiver) if attributes(span).get("request_id") == request_id]
-
-    receiver.wait_until(lambda: bool(found()))
-    (span,) = found()
-    return span
+    return receiver.the_only(
+        lambda: [span for span in spans(receiver) if attributes(span).get("request_id") == request_id]
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,9 @@ def events(receiver: Receiver) -> list[dict[str, Any]]:
 
 
 def event_of(receiver: Receiver, request_id: str) -> dict[str, Any]:
-    def found() -> list[dict[str, Any]]:
-        return [event for event in events(receiver) if event.get("tags", {}).get("request_id") == request_id]
-
-    receiver.wait_until(lambda: bool(found()))
-    (event,) = found()
-    return event
+    return receiver.the_only(
+        lambda: [event for event in events(receiver) if event.get("tags", {}).get("request_id") == request_id]
+    )
 
 
 @each_failure
