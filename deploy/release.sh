@@ -78,7 +78,7 @@ use_release() {
 }
 
 install_release() {
-    local commit
+    local commit pip
     # `release` is not local: the trap below reads it when the script has left this function.
     commit=$(git -C source rev-parse --verify --short "$1^{commit}")
     release=$(date -u +%Y%m%dT%H%M%SZ)-$commit
@@ -87,15 +87,16 @@ install_release() {
     trap 'rm -rf "releases/$release"' EXIT
     git -C source archive "$commit" | tar -x -C "releases/$release"
     make --no-print-directory -C "releases/$release" install
+    pip=releases/$release/.venv/bin/pip
     # The unit sets METRICS_BIND.
-    "releases/$release/.venv/bin/pip" install --quiet --require-hashes -r "releases/$release/requirements-metrics.txt"
+    "$pip" install --quiet --require-hashes -r "releases/$release/requirements-metrics.txt"
     if grep -qs '^RATE_LIMIT_STORAGE=.' /etc/public-web-interface.env; then
-        "releases/$release/.venv/bin/pip" install --quiet --require-hashes -r "releases/$release/requirements-redis.txt"
+        "$pip" install --quiet --require-hashes -r "releases/$release/requirements-redis.txt"
     fi
     # Libraries that the operator adds, such as Sentry's (docs/monitoring.md). They replace none of the release.
     if [ -e /etc/public-web-interface/requirements.txt ]; then
-        "releases/$release/.venv/bin/pip" freeze > "releases/$release/.venv/constraints.txt"
-        "releases/$release/.venv/bin/pip" install --quiet --constraint "releases/$release/.venv/constraints.txt" \
+        "$pip" freeze > "releases/$release/.venv/constraints.txt"
+        "$pip" install --quiet --constraint "releases/$release/.venv/constraints.txt" \
             -r /etc/public-web-interface/requirements.txt
     fi
     touch "releases/$release/.whole"
