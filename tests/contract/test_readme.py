@@ -15,25 +15,18 @@ from app.contact.submission import FORM_TYPES
 from app.errors import ErrorCode
 from app.settings import Settings
 from tests.client import DOCUMENT
-
-ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
-
+from tests.pages import README
 
 MOST_WORDS = 1200
 
 
-def section(heading: str) -> str:
-    return README.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-
-
 def table(heading: str) -> list[list[str]]:
-    lines = [line for line in section(heading).splitlines() if line[:1] == "|"]
+    lines = [line for line in README.section(heading).splitlines() if line[:1] == "|"]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
 def test_it_is_short() -> None:
-    assert len(README.split()) <= MOST_WORDS
+    assert len(README.text.split()) <= MOST_WORDS
 
 
 def test_the_error_table_is_the_catalogue() -> None:
@@ -53,11 +46,11 @@ def test_the_endpoint_table_lists_what_the_document_does() -> None:
 
 @pytest.mark.parametrize("name", [*ContactSchema().fields, *FORM_TYPES])
 def test_the_fields_of_the_form_are_named(name: str) -> None:
-    assert re.search(rf"\b{name}\b", section("Endpoints"))
+    assert re.search(rf"\b{name}\b", README.section("Endpoints"))
 
 
 def test_the_limits_are_those_of_the_code() -> None:
-    text = " ".join(section("Endpoints").split())
+    text = " ".join(README.section("Endpoints").split())
 
     assert f"{API_POLICY.quota} requests per {API_POLICY.window_seconds} seconds under `/api`" in text
     assert re.search(

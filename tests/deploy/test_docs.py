@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests import pages
 from tests.deploy.connections import NAMESPACE
 from tests.deploy.load import new_client
 from tests.deploy.site import DEPLOY, read_unit, site, unit_environment
@@ -14,17 +15,14 @@ from tests.factories import contact_body
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import ROOT
 
-PAGE = (ROOT / "docs" / "deploy.md").read_text()
+PAGE = pages.DEPLOY
 RELEASE = (DEPLOY / "release.sh").read_text()
 RULES = (DEPLOY / "nftables" / "public-web-interface.nft").read_text()
 
 
 def block(heading: str, language: str) -> str:
     """The first block in that language under that heading."""
-    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    found = re.search(rf"```{language}\n(.*?)```", section, re.DOTALL)
-    assert found
-    return found[1]
+    return PAGE.blocks(heading, language)[0]
 
 
 def test_the_counts_of_submissions_are_those_that_the_page_shows(tmp_path: Path) -> None:
@@ -58,7 +56,7 @@ def test_what_nginx_answered_by_itself_is_counted(tmp_path: Path) -> None:
         served.request("GET", "/api")
         served.request("GET", "/api")
         served.exchange(b"garbage\r\n\r\n")
-    command = re.search(r"^awk .*", PAGE, re.MULTILINE)
+    command = re.search(r"^awk .*", PAGE.text, re.MULTILINE)
     assert command
     log = f"{tmp_path}/log/public-web-interface.log"
 
@@ -95,7 +93,7 @@ def test_the_lists_of_packages_are_renewed_first() -> None:
 
 
 def test_the_programs_of_the_page_are_installed_by_it() -> None:
-    installed = re.search(r"apt-get install -y (.*)", PAGE)
+    installed = re.search(r"apt-get install -y (.*)", PAGE.text)
 
     assert installed
     assert set(installed[1].split()) == {
@@ -118,9 +116,9 @@ def test_an_upgrade_asks_the_socket_that_the_unit_makes() -> None:
 
 
 def test_the_scripts_and_files_that_the_page_names_are_there() -> None:
-    for path in re.findall(r"\bdeploy/[\w/.@-]+\w", PAGE):
+    for path in re.findall(r"\bdeploy/[\w/.@-]+\w", PAGE.text):
         assert (ROOT / path).exists(), path
-    for command in re.findall(r"release\.sh (\w+)", PAGE):
+    for command in re.findall(r"release\.sh (\w+)", PAGE.text):
         assert f"\n{command}) " in RELEASE
 
 
@@ -167,4 +165,4 @@ def test_the_page_states_the_limits_of_the_rules() -> None:
     limits = re.findall(r"ct count over (\d+) |limit rate over (\d+)/second burst (\d+) packets", RULES)
 
     assert set(limits) == {("64", "", ""), ("", "20", "128")}
-    assert "may have 64 connections open and open 20 a second after the first 128" in " ".join(PAGE.split())
+    assert "may have 64 connections open and open 20 a second after the first 128" in " ".join(PAGE.text.split())

@@ -11,11 +11,11 @@ from pathlib import Path
 from tests.deploy.site import RELAY, RELAYED, site
 from tests.factories import LOG_TIME, REFERENCE, REQUEST_ID, contact_body
 from tests.mail.server import SmtpServer
+from tests.pages import MONITORING
 from tests.server.gunicorn import ROOT
 
-HEADING = "\n## From an id to everything\n"
-CONSOLE = (ROOT / "docs" / "monitoring.md").read_text().partition(HEADING)[2].partition("```console\n")[2]
-TYPED = re.findall(r"^\$ (.*)\n((?:[^$`].*\n)*)", CONSOLE.partition("```")[0], re.MULTILINE)
+(CONSOLE,) = MONITORING.blocks("From an id to everything", "console")
+TYPED = re.findall(r"^\$ (.*)\n((?:[^$`].*\n)*)", CONSOLE, re.MULTILINE)
 """Each command with its output."""
 
 

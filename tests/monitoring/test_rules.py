@@ -28,6 +28,7 @@ from tests.monitoring.rules import (
     counter,
     promtool,
 )
+from tests.pages import MONITORING
 from tests.server.gunicorn import ROOT
 
 SHARED = {"job": JOB, "machine": MACHINE}
@@ -391,14 +392,13 @@ def test_the_job_asks_the_processes_where_the_unit_puts_their_metrics() -> None:
 
 
 def test_the_page_lists_the_alerts_with_their_severity_and_their_time() -> None:
-    page = (ROOT / "docs" / "monitoring.md").read_text()
-    rows = re.findall(r"^\| (PublicWebInterface\w+) \| (\w+) \| .* \| (.*) \|$", page, re.MULTILINE)
+    rows = re.findall(r"^\| (PublicWebInterface\w+) \| (\w+) \| .* \| (.*) \|$", MONITORING.text, re.MULTILINE)
     times = {"at once": None} | {f"{minutes} min": f"{minutes}m" for minutes in (1, 5, 10)}
 
     assert [(name, severity, times[time]) for name, severity, time in rows] == [
         (name, alert["labels"]["severity"], alert.get("for")) for name, alert in alerts().items()
     ]
-    for path in re.findall(r"\bdeploy/[\w/.@-]+\w", page):
+    for path in re.findall(r"\bdeploy/[\w/.@-]+\w", MONITORING.text):
         assert (ROOT / path).exists(), path
 
 
@@ -407,9 +407,8 @@ IN_WORDS = {"0.5": "half", "0.05": "5 %", "15 * 60": "15 minutes"}
 
 @pytest.mark.parametrize("name", alerts())
 def test_the_page_names_the_thresholds(name: str) -> None:
-    page = (ROOT / "docs" / "monitoring.md").read_text()
     thresholds = re.findall(r"[<>]=? ([1-9][\d *]*|0\.\d+)", alerts()[name]["expr"])
-    (row,) = re.findall(rf"^\| {name} \| \w+ \| (.*) \| .* \|$", page, re.MULTILINE)
+    (row,) = re.findall(rf"^\| {name} \| \w+ \| (.*) \| .* \|$", MONITORING.text, re.MULTILINE)
 
     for threshold in thresholds:
         assert re.search(rf"(?<![\d.]){re.escape(IN_WORDS.get(threshold, threshold))}(?![\d.])", row), threshold

@@ -13,18 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mta.postfix import HOST, PATIENCE
+from tests.pages import DEPLOY
 from tests.ports import free_port
-from tests.server.gunicorn import ROOT
 
-SECTION = (ROOT / "docs" / "deploy.md").read_text().partition("\n## SPF, DKIM and DMARC\n")[2].partition("\n## ")[0]
 KEYS = "/etc/dkimkeys"
 PORT = "8891"
 
 
 def documented(language: str) -> str:
     """The only block in that language of the page's section."""
-    (block,) = re.findall(rf"^```{language}\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
-    return str(block)
+    (block,) = DEPLOY.blocks("SPF, DKIM and DMARC", language)
+    return block
 
 
 @dataclass(frozen=True)

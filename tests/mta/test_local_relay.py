@@ -12,21 +12,21 @@ import pytest
 from tests.mail.server import SmtpServer, authority
 from tests.mta.conftest import Serve
 from tests.mta.postfix import Postfix, running
-from tests.server.gunicorn import ROOT
+from tests.pages import MAIL
 
-SECTION = (ROOT / "docs" / "mail.md").read_text().partition("\n## A Postfix on the same machine\n")[2]
+HEADING = "A Postfix on the same machine"
 PROVIDER = "[smtp.example.com]:587"
 
 
 def documented(language: str) -> dict[str, str]:
     """The names and values of a block."""
-    (block,) = re.findall(rf"^```{language}\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
+    (block,) = MAIL.blocks(HEADING, language)
     return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in block.splitlines())}
 
 
 MAIN = documented("ini")
 SETTINGS = documented("sh")
-(ACCOUNT,) = re.findall(rf"^{re.escape(PROVIDER)} (.*):(.*)$", SECTION, re.MULTILINE)
+(ACCOUNT,) = re.findall(rf"^{re.escape(PROVIDER)} (.*):(.*)$", MAIL.section(HEADING), re.MULTILINE)
 
 
 def test_postfix_knows_every_line() -> None:

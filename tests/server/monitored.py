@@ -18,9 +18,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.server.gunicorn import PATIENCE, ROOT, Server, serving
+from tests.pages import MONITORING
+from tests.server.gunicorn import PATIENCE, Server, serving
 
-PAGE = (ROOT / "docs" / "monitoring.md").read_text()
 WORD = "MARIA-4929"
 """It is in every part of a request that a visitor chooses, in the method of some, too."""
 
@@ -29,15 +29,6 @@ TRACE_ID = "4929abcd" * 4
 T = TypeVar("T")
 
 SPEAKING = ("Cookie", "Referer", "User-Agent", "Authorization", "X-Forwarded-For", "X-Real-IP", "Accept", "X-Other")
-
-
-def section(title: str) -> str:
-    return PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-
-
-def code(title: str, language: str) -> str:
-    """The code of a language in a section of the page."""
-    return "\n".join(re.findall(rf"^```{language}\n(.*?)^```", section(title), re.MULTILINE | re.DOTALL))
 
 
 class Sent(NamedTuple):
@@ -102,8 +93,9 @@ def watched(directory: Path, *titles: str, added: str = "", **environ: str) -> I
 
     Its requests fail where they ask for that. A line may be added to the module.
     """
-    (directory / "monitored.py").write_text("\n".join([*(code(title, "python") for title in titles), added]))
-    unit = code(titles[-1], "ini")
+    modules = [module for title in titles for module in MONITORING.blocks(title, "python")]
+    (directory / "monitored.py").write_text("\n".join([*modules, added]))
+    (unit,) = MONITORING.blocks(titles[-1], "ini")
     (command,) = re.findall(r"exec (.*)'$", unit, re.MULTILINE)
     programs = str(Path(sys.executable).parent)
     words = command.replace(".venv/bin", programs).replace("monitored:app", "tests.server.crashing:app").split()

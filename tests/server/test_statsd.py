@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from app.worker import ServerLogger, _Packets
-from tests.server.gunicorn import PATIENCE, ROOT, Server, serving
+from tests.pages import MONITORING
+from tests.server.gunicorn import PATIENCE, Server, serving
 
-PAGE = (ROOT / "docs" / "monitoring.md").read_text()
 SECRET = "ana@example.com"
 
 
@@ -39,7 +39,7 @@ def next_request(receiver: socket.socket) -> list[str]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, receiver: socket.socket) -> Iterator[Server]:
     """The service with the page's line. gunicorn's access log and its tags are switched on as well."""
-    line = re.search(r"^GUNICORN_CMD_ARGS='(.*)'$", PAGE, re.MULTILINE)
+    line = re.search(r"^GUNICORN_CMD_ARGS='(.*)'$", MONITORING.text, re.MULTILINE)
     assert line
     arguments = line[1].replace("127.0.0.1:8125", f"127.0.0.1:{receiver.getsockname()[1]}")
     arguments += " --dogstatsd-tags=site:es --access-logfile=-"
