@@ -9,13 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from tests.server.gunicorn import Server
-from tests.server.monitored import WORD, Receiver, Visitor, each_failure, receiving, watched
-
-
-@pytest.fixture(scope="module")
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
+from tests.server.monitored import WORD, Receiver, Visitor, each_failure, watched
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +20,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iter
     settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_BSP_SCHEDULE_DELAY": "50"}
     with watched(directory, "Sentry", "OpenTelemetry", **settings) as server:
         yield server
-
-
-@pytest.fixture
-def visitor(server: Server) -> Visitor:
-    return Visitor(server)
 
 
 def spans(receiver: Receiver) -> list[Span]:

@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 
 from tests.server.gunicorn import Server
-from tests.server.monitored import WORD, Receiver, Visitor, each_failure, receiving, watched
-
-
-@pytest.fixture(scope="module")
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
+from tests.server.monitored import WORD, Receiver, Visitor, each_failure, watched
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +20,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iter
     added = 'sentry_sdk.get_client().options["traces_sample_rate"] = 1.0'
     with watched(tmp_path_factory.mktemp("sentry"), "Sentry", added=added, SENTRY_DSN=dsn) as server:
         yield server
-
-
-@pytest.fixture
-def visitor(server: Server) -> Visitor:
-    return Visitor(server)
 
 
 def events(receiver: Receiver) -> list[dict[str, Any]]:
