@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import select
 import signal
 import socket
 import socketserver
@@ -106,10 +107,15 @@ class Way:
         self.url = f"redis://127.0.0.1:{port}"
         self._held: list[bytes] = []
         self._replaced: dict[bytes, bytes] = {}
+        self._released = threading.Event()
 
     def hold(self, about: bytes, times: int = 1) -> None:
-        """Keep the answers to the next questions with these bytes until the asker has hung up."""
+        """Keep the answers to the next questions with these bytes until they are released or the asker has hung up."""
         self._held += [about] * times
+
+    def release(self) -> None:
+        """Let the answers go that are kept."""
+        self._released.set()
 
     def replace(self, about: bytes, answer: bytes) -> None:
         """Answer questions with these bytes so, from now on."""
@@ -120,12 +126,18 @@ class Way:
         """Whether nothing is left to hold."""
         return not self._held
 
-    def _answer(self, question: bytes, answer: bytes) -> bytes | None:
-        """What the asker gets; nothing when the answer is held."""
-        for about in self._held:
-            if about in question:
-                self._held.remove(about)
-                return None
+    def _keeps(self, question: bytes, asker: socket.socket) -> bool:
+        """Whether the answer is kept until the asker has hung up."""
+        about = next((about for about in self._held if about in question), None)
+        if about is None:
+            return False
+        self._held.remove(about)
+        while not self._released.is_set():
+            if select.select([asker], [], [], 0.01)[0]:
+                return True
+        return False
+
+    def _answer(self, question: bytes, answer: bytes) -> bytes:
         return next((other for about, other in self._replaced.items() if about in question), answer)
 
 
@@ -140,8 +152,7 @@ def way_to(server: RedisServer, delay: float = 0) -> Iterator[Way]:
                     onward.sendall(question)
                     answer = way._answer(question, onward.recv(65536))
                     time.sleep(delay)
-                    if answer is None:
-                        self.request.recv(1)  # comes back when the asker hangs up
+                    if way._keeps(question, self.request):
                         return
                     self.request.sendall(answer)
 

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -707,15 +708,30 @@ class TestOneLateAnswer:
         assert threading.current_thread().name not in connecting
 
     def test_a_thread_that_finds_no_free_connection_decides_its_request_here(
-        self, way: Way, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+        self,
+        server: RedisServer,
+        way: Way,
+        make_storage: MakeStorage,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        monkeypatch.setattr("app.ratelimit.shared.TIMEOUT", 60)  # of the connection, which is used until it is released
         storage = make_storage(way.url, connections=1)
         limiter = storage.limiter(API)
+        monkeypatch.setattr("app.ratelimit.shared.TIMEOUT", 0.05)  # of a wait for the connection
 
-        way.hold(CLIENT, times=2)
-        decisions = hit_from_threads([limiter], address(1), threads=3, times=1)
+        way.hold(CLIENT)
+        with ThreadPoolExecutor() as threads:
+            first = threads.submit(limiter.hit, address(1))
+            wait_until(lambda: way.all_held)
+            others = [limiter.hit(address(1)).remaining for _ in range(2)]
+            (key,) = server.admin.keys("*:00000001")
+            counted = server.admin.llen(key)
+            way.release()
 
-        assert sorted(decision.remaining for decision in decisions) == [57, 58, 59]
+        assert others == [58, 57]
+        assert counted == 1, "the server has heard of the first alone"
+        assert first.result().remaining == 59
         assert storage.in_reach
         assert lines(caplog) == []
 
