@@ -30,8 +30,9 @@ QUOTA = 60
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Shared by tests whose clients have addresses of their own."""
-    with site(tmp_path_factory.mktemp("site"), "0", "1") as served:
+    """Shared by tests whose clients have addresses of their own. Its nginx is patient: the machine may be busy."""
+    patience = {"client_body_timeout 10s": "client_body_timeout 120s"}
+    with site(tmp_path_factory.mktemp("site"), "0", "1", changes=patience) as served:
         yield served
 
 
