@@ -126,8 +126,8 @@ class Way:
         """Whether nothing is left to hold."""
         return not self._held
 
-    def _keeps(self, question: bytes, asker: socket.socket) -> bool:
-        """Whether the answer is kept until the asker has hung up."""
+    def _hung_up_while_held(self, question: bytes, asker: socket.socket) -> bool:
+        """Wait while the answer is held; true when the asker has hung up meanwhile."""
         about = next((about for about in self._held if about in question), None)
         if about is None:
             return False
@@ -152,7 +152,7 @@ def way_to(server: RedisServer, delay: float = 0) -> Iterator[Way]:
                     onward.sendall(question)
                     answer = way._answer(question, onward.recv(65536))
                     time.sleep(delay)
-                    if way._keeps(question, self.request):
+                    if way._hung_up_while_held(question, self.request):
                         return
                     self.request.sendall(answer)
 
