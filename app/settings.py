@@ -27,6 +27,7 @@ LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 
 PRIVATE_DIRECTORY = "a directory that this user can make or write and that nobody else can read"
+BASE_URL = "an http or https address without query or fragment, whose path has no empty segment and no . or .."
 NAMED = 'alone or after a name, as in Formulario web <web@example.com> or "Ventas, Uruguay" <ventas@example.com>'
 CREDENTIAL = "ASCII text without control characters"
 STORAGE_SCHEMES = ("redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix")
@@ -109,9 +110,7 @@ class Settings:
             mail_from=env.read("MAIL_FROM", parse_mailbox, "web@localhost", f"one e-mail address, {NAMED}"),
             mail_timezone=env.read("MAIL_TIMEZONE", _time_zone, "UTC", "an IANA time zone such as America/Montevideo"),
             mail_dir=env.read("MAIL_DIR", _private_directory, "var/mail", PRIVATE_DIRECTORY),
-            public_base_url=env.read(
-                "PUBLIC_BASE_URL", _base_url, None, "an http or https address without query or fragment"
-            ),
+            public_base_url=env.read("PUBLIC_BASE_URL", parse_base_url, None, BASE_URL),
             cors_origins=env.read(
                 "CORS_ORIGINS", _origins, ("*",), "* or origins such as https://www.example.com separated by commas"
             ),
@@ -292,8 +291,12 @@ def _private_directory(raw: str) -> Path:
     return path
 
 
-def _base_url(raw: str) -> str:
-    if not re.fullmatch(r"https?://[A-Za-z0-9.\-\[\]:]+(/[A-Za-z0-9._~/-]*)?", raw) or not urlsplit(raw).hostname:
+def parse_base_url(raw: str) -> str:
+    """The address without a slash at its end. Raises ValueError when it is no base address of the service."""
+    # Clients resolve addresses against it, which takes "." and ".." away (RFC 3986, section 5.2.4). A path that begins
+    # with "//" names another host.
+    segments = r"(/(?!\.\.?(/|$))[A-Za-z0-9._~-]+)*"
+    if not re.fullmatch(rf"https?://[A-Za-z0-9.\-\[\]:]+{segments}/*", raw) or not urlsplit(raw).hostname:
         raise ValueError
     _ = urlsplit(raw).port  # raises ValueError when it is not a port
     return raw.rstrip("/")
@@ -304,7 +307,7 @@ def _origins(raw: str) -> tuple[str, ...]:
         return ("*",)
     origins = tuple(part.strip().lower() for part in raw.split(","))
     for origin in origins:
-        if _base_url(origin) != origin or urlsplit(origin).path:
+        if parse_base_url(origin) != origin or urlsplit(origin).path:
             raise ValueError
     return origins
 
