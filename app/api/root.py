@@ -37,8 +37,7 @@ def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], bytes])
 
     @lru_cache(maxsize=32)
     def render(base_url: str) -> tuple[bytes, str]:
-        server = document["servers"][0] | {"url": base_url}
-        body = envelope.to_json(document | {"servers": [server]})
+        body = envelope.to_json(document | {"servers": [{"url": base_url}]})
         return body, f'"{generate_etag(body)}"'
 
     @blueprint.get(DOCUMENT)
@@ -46,7 +45,8 @@ def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], bytes])
         body, etag = render(addresses.base_url(request.environ))
         response = Response(body)
         response.caching = caching
-        response.headers["ETag"] = etag
+        # A proxy that compresses the document makes a strong tag weak, but never that of a 304.
+        response.headers["ETag"] = f"W/{etag}"
         given = request.headers.get("If-None-Match", "")
         # The tag has its quotes, which no other tag can hold (RFC 9110, section 8.8.3), so the list need not be parsed.
         if given == "*" or etag in given:

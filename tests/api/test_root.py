@@ -16,14 +16,14 @@ def test_the_document_is_the_published_one_but_for_its_servers(client: Validatin
     assert response.status_code == 200
     assert response.content_type == "application/json"
     served = response.get_json()
-    assert [server["url"] for server in served["servers"]] == ["http://localhost"]
+    assert served["servers"] == [{"url": "http://localhost"}]
     assert served | {"servers": None} == DOCUMENT | {"servers": None}
 
 
 def test_servers_name_the_base_address_of_the_operator(make_client: MakeClient) -> None:
     served = make_client(PUBLIC_BASE_URL="https://pay.example.com/base/").get(PATH).get_json()
 
-    assert [server["url"] for server in served["servers"]] == ["https://pay.example.com/base"]
+    assert served["servers"] == [{"url": "https://pay.example.com/base"}]
 
 
 def test_servers_name_the_host_that_was_asked(client: ValidatingClient) -> None:
@@ -62,16 +62,16 @@ def test_every_cache_may_keep_the_document_of_a_known_address(make_client: MakeC
     assert response.headers["Cache-Control"] == "public, max-age=300"
 
 
-@pytest.mark.parametrize("condition", ["{etag}", "W/{etag}", '"other", {etag}', "*"])
+@pytest.mark.parametrize("condition", ["W/{tag}", "{tag}", '"other", {tag}', "*"])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_a_known_document_is_not_sent_again(client: ValidatingClient, method: str, condition: str) -> None:
-    etag = client.get(PATH).headers["ETag"]
+    tag = client.get(PATH).headers["ETag"].removeprefix("W/")
 
-    response = client.open(PATH, method=method, headers={"If-None-Match": condition.format(etag=etag)})
+    response = client.open(PATH, method=method, headers={"If-None-Match": condition.format(tag=tag)})
 
     assert response.status_code == 304
     assert response.data == b""
-    assert response.headers["ETag"] == etag
+    assert response.headers["ETag"] == f"W/{tag}"
     assert "no-store" not in response.headers["Cache-Control"]
     assert "Content-Type" not in response.headers
 
