@@ -126,9 +126,10 @@ lint-api: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters of the
 	$(NODE)/openapi-typescript static/openapi.json --output node_modules/.cache/openapi.ts
 	$(NODE)/tsc --strict --noEmit --skipLibCheck --target es2022 --module esnext --moduleResolution bundler tests/contract/client.ts
 
-format: $(VENV)/.dev ## Format the code and correct simple mistakes
+format: $(VENV)/.dev ## Format the code and the document, and correct simple mistakes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python -m tests.contract.layout
 
 # The tests with a real redis-server alone run most of this module, so it has to reach its coverage by itself.
 SHARED_LIMITS := app/ratelimit/shared.py

@@ -77,7 +77,7 @@ def create_app(
         __name__,
         addresses=addresses,
         admit=Admission(addresses=addresses, quotas=quotas, versions=versions).admit,
-        fields=ResponseFields(quotas=quotas, versions=versions, cors=CorsPolicy(settings)).of,
+        fields=ResponseFields(addresses=addresses, quotas=quotas, versions=versions, cors=CorsPolicy(settings)).of,
         records=records,
         background=Background(storage, health, mailer, redelivery, exporter),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -17,15 +17,25 @@ DOCUMENT: dict[str, Any] = json.loads((Path(__file__).parents[1] / "static" / "o
 
 NO_CONTENT = {204, 304}
 
+FIELDS = {name for response in DOCUMENT["components"]["responses"].values() for name in response["headers"]}
+"""The names of all header fields that the document knows."""
+
+WITH_SUCCESSOR = {"Deprecation", "Sunset"}
+"""Those that come with the successor in Link. Mocks send all that are listed, so only a 410 lists them."""
+
+LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "ContactX-RateLimit-Limit", "SpentX-RateLimit-Remaining")
+"""The header fields of the document with a number of requests."""
+
 
 def _of_any_quota() -> dict[str, Any]:
     """The document with quotas of any size; one test holds their values (contract/test_document.py)."""
     document = copy.deepcopy(DOCUMENT)
     headers = document["components"]["headers"]
     rule = document["components"]["schemas"]["RateLimitRule"]["properties"]
-    headers["RateLimit-Policy"]["schema"]["pattern"] = '^"default";q=[0-9]+;w=[0-9]+$'
-    for name in ("X-RateLimit-Limit", "X-RateLimit-Remaining"):
-        del headers[name]["schema"]["maximum"]
+    for name in ("RateLimit-Policy", "ContactRateLimit-Policy"):
+        headers[name]["schema"] = {"pattern": '^"default";q=[0-9]+;w=[0-9]+$'}
+    for name in LIMITS:
+        headers[name]["schema"] = {"type": "integer", "minimum": 0}
     for name in ("limit", "window_seconds"):
         del rule[name]["maximum"]
     return document
@@ -57,19 +67,34 @@ def make_validator(schema: dict[str, Any], *, any_quota: bool = False) -> Draft2
 
 
 def find_response(method: str, path: str, status: int) -> dict[str, Any]:
-    """The documented response; what is answered outside the documented operations has the common error's form."""
-    operation = DOCUMENT["paths"].get(path, {}).get(method.lower())
-    if operation is not None:
-        assert str(status) in operation["responses"], f"{method} {path} -> {status} is not documented"
-        return resolve(operation["responses"][str(status)])
+    """The documented response; an unknown path is answered with an error of the common form."""
+    operations = DOCUMENT["paths"].get(path)
+    if operations is not None:
+        responses = _responses(method, operations)
+        assert str(status) in responses, f"{method} {path} -> {status} is not documented"
+        return resolve(responses[str(status)])
     assert status >= 400, f"{method} {path} -> {status} is not documented"
-    any_error = DOCUMENT["components"]["schemas"]["ErrorResponse"]
-    assert any_error
-    headers = resolve(DOCUMENT["paths"]["/api"]["get"]["responses"]["400"])["headers"]
-    return {
-        "headers": {name: header for name, header in headers.items() if name != "Allow"},
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorResponse"}}},
-    }
+    error = resolve({"$ref": "#/components/responses/NotFound"})
+    own: dict[str, Any] = {name: {"schema": {}} for name in ("Allow", "Retry-After")}
+    return error | {"headers": error["headers"] | own}
+
+
+def _responses(method: str, operations: dict[str, Any]) -> dict[str, Any]:
+    """The responses of a path by their status.
+
+    HEAD is answered as GET (RFC 9110, section 9.3.2), and OPTIONS on each path as on the contact paths, where it is
+    documented. A method that the path does not serve is refused as its first operation would be.
+    """
+    first = next(iter(operations.values()))["responses"]
+    if method == "OPTIONS":
+        preflight = resolve({"$ref": "#/components/responses/ContactOptions"})
+        allowed = {"headers": preflight["headers"] | {"Allow": {"$ref": "#/components/headers/Allow"}}}
+        own: dict[str, Any] = operations.get("options", {"responses": {}})["responses"]
+        return {"204": allowed} | {status: first[status] for status in ("400", "500")} | own
+    operation = operations.get("get" if method == "HEAD" else method.lower())
+    errors = {status: response for status, response in first.items() if status >= "400"}
+    responses: dict[str, Any] = errors if operation is None else operation["responses"]
+    return responses
 
 
 class _Header(NamedTuple):
@@ -84,7 +109,7 @@ def _rules(method: str, path: str, status: int) -> tuple[list[_Header], Draft202
     """The documented header fields of a response, and the validator of its body; None when it has no body."""
     documented = find_response(method, path, status)
     headers = []
-    for name, reference in documented.get("headers", {}).items():
+    for name, reference in documented["headers"].items():
         header = resolve(reference, ANY_QUOTA)
         is_integer = resolve(header["schema"]).get("type") == "integer"
         validator = make_validator(header["schema"], any_quota=True)
@@ -94,9 +119,16 @@ def _rules(method: str, path: str, status: int) -> tuple[list[_Header], Draft202
     return headers, make_validator(documented["content"]["application/json"]["schema"], any_quota=True)
 
 
-def validate_response(method: str, path: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
-    """Hold one response to the document: status, headers and body."""
+def validate_response(method: str, path: str, status: int, fields: Iterable[tuple[str, str]], body: bytes) -> None:
+    """Hold one response to the document: status, header fields and body."""
     documented, validator = _rules(method, path, status)
+    headers: dict[str, str] = {}
+    for name, value in fields:  # Several lines of one field are one list (RFC 9110, section 5.3).
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    of_the_api = f"{path}/".startswith("/api/") or path in {"", "/openapi.json"}
+    assert ('rel="service-desc"' in headers.get("Link", "")) == of_the_api
+    announced = WITH_SUCCESSOR if 'rel="successor-version"' in headers.get("Link", "") else set()
+    assert headers.keys() & FIELDS <= announced | {header.name for header in documented}
     for header in documented:
         text = headers.get(header.name)
         if text is None:
@@ -120,5 +152,5 @@ class ValidatingClient(FlaskClient):
         response = super().open(*args, **kwargs)
         environ = response.request.environ
         path = cast("str", environ["PATH_INFO"])
-        validate_response(environ["REQUEST_METHOD"], path, response.status_code, dict(response.headers), response.data)
+        validate_response(environ["REQUEST_METHOD"], path, response.status_code, response.headers, response.data)
         return response

@@ -10,6 +10,7 @@ from freezegun import freeze_time
 from freezegun.api import FrozenDateTimeFactory
 from werkzeug.test import TestResponse
 
+from tests.api.fields import SERVICE_DESC, signals
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.factories import contact_body
@@ -55,10 +56,6 @@ def clock(frozen: FrozenDateTimeFactory) -> FrozenDateTimeFactory:
 def announced(make_client: MakeClient) -> ValidatingClient:
     """A client of a service that started before the deprecation it announces, on a clock that tests move."""
     return make_client(**ANNOUNCED)
-
-
-def signals(response: TestResponse) -> dict[str, str]:
-    return {name: response.headers[name] for name in SIGNALS if name in response.headers}
 
 
 def error_code(response: TestResponse) -> str:
@@ -420,5 +417,5 @@ def test_the_successor_is_linked_as_it_was_set(successor: str, link: str, make_c
 
         response = client.get("/api/v1")
 
-        assert response.headers.getlist("Link") == [link]
+        assert response.headers.getlist("Link") == [link, SERVICE_DESC]
         assert data(client, "/api/versioning?version=v1")["successor"] == successor

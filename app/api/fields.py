@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from flask import Response
 
+from app.api.addresses import Addresses
 from app.api.cors import CorsPolicy
-from app.api.paths import LEGACY_CONTACT
+from app.api.paths import DOCUMENT, LEGACY_CONTACT, is_under_api
 from app.api.quotas import Quotas
 from app.api.request import Request
 from app.ratelimit.headers import rate_limit_fields
@@ -13,13 +14,18 @@ from app.versions import V1, Status, Version, Versions
 
 
 class ResponseFields:
-    """Version, request id, rate limits and CORS; adds the deprecation fields when the version has an end date."""
+    """Version, request id, rate limits, CORS and the address of the document.
 
-    def __init__(self, *, quotas: Quotas, versions: Versions, cors: CorsPolicy) -> None:
+    Adds the deprecation fields when the version has an end date.
+    """
+
+    def __init__(self, *, addresses: Addresses, quotas: Quotas, versions: Versions, cors: CorsPolicy) -> None:
         self._quotas = quotas
         self._cors = cors
         self._constant = {version.name: _constant_fields(version.name) for version in versions}
         self._current = versions.current
+        self._service_desc = ("Link", f'<{addresses.base_path}{DOCUMENT}>; rel="service-desc"')
+        """Points from the API to its description (RFC 8631, section 4)."""
 
     def of(self, request: Request, response: Response) -> list[tuple[str, str]]:
         """The fields of this response to this request."""
@@ -34,6 +40,9 @@ class ResponseFields:
             fields += self._cors.preflight_fields(environ["HTTP_ORIGIN"], response.headers.get("Allow"))
         if version and version.lifecycle and version.status() is not Status.CURRENT:
             fields += version.lifecycle.headers
+        # A malformed request has no path: it may have been under /api.
+        if not request.path or is_under_api(request.path) or request.path == DOCUMENT:
+            fields.append(self._service_desc)
         return fields
 
     def _served_by(self, version: Version | None, path: str) -> str:

@@ -28,6 +28,17 @@ VARYING = (
 )
 
 
+SERVICE_DESC = '</openapi.json>; rel="service-desc"'
+"""The Link of every response under /api and of the document."""
+
+
+def signals(response: TestResponse) -> dict[str, str]:
+    """What a response signals of the end of its version; a link to something else is none of it."""
+    links = [link for link in response.headers.getlist("Link") if link != SERVICE_DESC]
+    fields = {name: response.headers.getlist(name) for name in ("Deprecation", "Sunset")} | {"Link": links}
+    return {name: value for name, values in fields.items() for value in values}
+
+
 def assert_contract(response: TestResponse, **changes: str) -> None:
     """Each field is there once; ``changes`` holds other values, with an underscore for each hyphen."""
     of_v1 = f"{response.request.path}/".startswith(("/api/v1/", "/contact.php/"))

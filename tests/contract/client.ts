@@ -72,7 +72,7 @@ export const calls: Calls = {
           fields: { form_type: "ventas", email: "maria@example.com", nombre: null, ts: Date.now(), tema: "precios" },
         },
       });
-      return answer.ok ? answer.message : advice(answer.error);
+      return "error" in answer ? advice(answer.error) : answer.message;
     },
     options: async () => nothing(await call("/api/v1/contact", "options")),
   },
@@ -84,44 +84,35 @@ export const calls: Calls = {
           fields: { form_type: "demo", email: "maria@example.com", ts: "1795256130000" },
         },
       });
-      return answer.ok ? answer.message : advice(answer.error);
+      return "error" in answer ? advice(answer.error) : answer.message;
     },
     options: async () => nothing(await call("/contact.php", "options")),
   },
   "/api": {
     get: async () => {
       const answer = await call("/api", "get", { query: { section: "rate_limit" } });
-      return answer.ok ? answer.data.rate_limit?.window_seconds.toFixed() : advice(answer.error);
+      return "error" in answer ? advice(answer.error) : answer.data.rate_limit?.window_seconds.toFixed();
     },
-    head: async () => await call("/api", "head"),
-    options: async () => nothing(await call("/api", "options")),
   },
   "/api/versioning": {
     get: async () => {
       const answer = await call("/api/versioning", "get", { query: { version: "v1" } });
-      if (!answer.ok) return advice(answer.error);
-      return "status" in answer.data ? (answer.data.sunset_on ?? answer.data.status) : answer.data.supported.join();
+      if ("error" in answer) return advice(answer.error);
+      return answer.data.sunset_on ?? answer.data.status ?? answer.data.supported?.join() ?? "";
     },
-    head: async () => await call("/api/versioning", "head"),
-    options: async () => nothing(await call("/api/versioning", "options")),
   },
   "/api/v1": {
     get: async () => {
       const answer = await call("/api/v1", "get", { query: { method: "POST" } });
-      return answer.ok
-        ? answer.data.endpoints.flatMap((endpoint) => endpoint.parameters.map((parameter) => parameter.name)).join()
-        : advice(answer.error);
+      if ("error" in answer) return advice(answer.error);
+      return answer.data.endpoints.flatMap((endpoint) => endpoint.parameters.map((parameter) => parameter.name)).join();
     },
-    head: async () => await call("/api/v1", "head"),
-    options: async () => nothing(await call("/api/v1", "options")),
   },
   "/api/v1/health": {
     get: async () => {
       const answer = await call("/api/v1/health", "get", { query: { verbose: "true" } });
-      return answer.ok ? answer.data.details?.mail.latency_ms?.toFixed(1) : advice(answer.error);
+      return "error" in answer ? advice(answer.error) : answer.data.details?.mail.latency_ms?.toFixed(1);
     },
-    head: async () => await call("/api/v1/health", "head"),
-    options: async () => nothing(await call("/api/v1/health", "options")),
   },
   "/openapi.json": {
     get: async () => {
@@ -129,8 +120,6 @@ export const calls: Calls = {
       if (answer === undefined) return "unchanged";
       return "openapi" in answer ? answer.info.title : advice(answer.error);
     },
-    head: async () => await call("/openapi.json", "head"),
-    options: async () => nothing(await call("/openapi.json", "options")),
   },
 };
 

@@ -14,13 +14,16 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from app import API_POLICY, CONTACT_POLICY
 from app.api import body, cors, discovery, v1
 from app.api.errorhandlers import MAX_RETRY_AFTER
+from app.api.root import DOCUMENT_FILE
 from app.contact.antispam import CAPTCHA_LENGTH
 from app.contact.schema import ContactSchema
 from app.errors import ErrorCode
-from tests.client import DOCUMENT, ValidatingClient, make_validator, resolve
+from tests.client import DOCUMENT, LIMITS, ValidatingClient, make_validator, resolve
 from tests.conftest import MakeApp
+from tests.contract.layout import lay_out
 
 SCHEMAS = DOCUMENT["components"]["schemas"]
+CONTACT_PATHS = ("/api/v1/contact", "/contact.php")
 CONTACT_FIELDS = ContactSchema().fields
 OPERATIONS = {
     f"{method} {path}": operation
@@ -54,12 +57,29 @@ def test_the_document_is_valid_openapi() -> None:
     OpenAPIV31SpecValidator(DOCUMENT).validate()
 
 
+def test_the_file_is_laid_out() -> None:
+    """`make format` does it."""
+    assert DOCUMENT_FILE.read_text(encoding="utf-8") == lay_out(DOCUMENT) + "\n"
+
+
 def test_every_served_operation_is_documented_and_every_documented_one_served(make_app: MakeApp) -> None:
+    """HEAD is what HTTP says it is, and OPTIONS is documented where the specification lists it."""
     served = {
-        f"{method.lower()} {rule.rule}" for rule in make_app().url_map.iter_rules() for method in rule.methods or ()
+        f"{method.lower()} {rule.rule}"
+        for rule in make_app().url_map.iter_rules()
+        for method in rule.methods or ()
+        if method != "HEAD" and (method != "OPTIONS" or rule.rule in CONTACT_PATHS)
     }
 
     assert served == set(OPERATIONS)
+
+
+def test_head_is_served_where_get_is_and_options_everywhere(make_app: MakeApp) -> None:
+    for rule in make_app().url_map.iter_rules():
+        methods = rule.methods or set()
+
+        assert "OPTIONS" in methods
+        assert ("HEAD" in methods) == ("GET" in methods)
 
 
 def test_the_error_codes_are_those_of_the_catalogue() -> None:
@@ -143,7 +163,7 @@ def test_the_query_parameters_take_the_values_of_the_code() -> None:
 
 
 def test_the_contact_body_has_the_content_types_of_the_code() -> None:
-    for path in ("/api/v1/contact", "/contact.php"):
+    for path in CONTACT_PATHS:
         assert list(resolve(DOCUMENT["paths"][path]["post"]["requestBody"])["content"]) == list(body.PARSERS)
 
 
@@ -162,19 +182,23 @@ def test_retry_after_has_the_bounds_of_the_code() -> None:
 def test_the_quotas_are_those_of_the_code() -> None:
     """The only test of their values: the test client takes any."""
     policies = (API_POLICY, CONTACT_POLICY)
-    headers = DOCUMENT["components"]["headers"]
+    schemas = {name: header["schema"] for name, header in DOCUMENT["components"]["headers"].items()}
     rule = SCHEMAS["RateLimitRule"]["properties"]
     limits = [
         node for node in nodes(DOCUMENT) if set(node) == {"limit", "window_seconds", "scope"} and node["scope"] == "ip"
     ]
     table = re.findall(r"\| (\d+) petici\w+ cada (\d+) segundos \|", DOCUMENT["info"]["description"])
-    stated = "|".join(f"q={policy.quota};w={policy.window_seconds}" for policy in policies)
+    of_api, of_contact = (f'"default";q={policy.quota};w={policy.window_seconds}' for policy in policies)
+    largest = max(policy.quota for policy in policies)
 
     assert {(limit["limit"], limit["window_seconds"]) for limit in limits} == {tuple(policy) for policy in policies}
     assert [tuple(map(int, row)) for row in table] == list(policies)
-    assert headers["RateLimit-Policy"]["schema"]["pattern"] == f'^"default";({stated})$'
-    for schema in (headers["X-RateLimit-Limit"]["schema"], headers["X-RateLimit-Remaining"]["schema"], rule["limit"]):
-        assert schema["maximum"] == max(policy.quota for policy in policies)
+    assert schemas["RateLimit-Policy"]["const"] == of_api
+    assert schemas["ContactRateLimit-Policy"]["enum"] == [of_contact, of_api]
+    assert schemas["X-RateLimit-Limit"]["minimum"] == API_POLICY.quota
+    assert schemas["ContactX-RateLimit-Limit"]["minimum"] == CONTACT_POLICY.quota
+    assert {schemas[name]["maximum"] for name in LIMITS} == {largest}
+    assert rule["limit"]["maximum"] == largest
     assert rule["window_seconds"]["maximum"] == max(policy.window_seconds for policy in policies)
 
 
@@ -211,6 +235,33 @@ def test_the_served_document_is_the_file_with_the_base_address_put_in(client: Va
 
     assert served["servers"] == [{"url": "https://www.example.com"}]
     assert served | {"servers": None} == DOCUMENT | {"servers": None}
+
+
+def leaves(node: Any) -> Iterator[Any]:
+    if isinstance(node, dict | list):
+        for child in node.values() if isinstance(node, dict) else node:
+            yield from leaves(child)
+    else:
+        yield node
+
+
+def test_the_examples_of_the_fields_are_those_of_the_answers() -> None:
+    """What is answered is compared with the examples of the answers below."""
+    answered = set(leaves([example["value"] for example in DOCUMENT["components"]["examples"].values()]))
+
+    for name, schema in SCHEMAS.items():
+        if name not in {"ContactRequest", "ContactForm", "OpenApiPaths"}:
+            for node in nodes(schema):
+                examples = node.get("examples", [])
+                assert not isinstance(examples, list) or set(leaves(examples)) <= answered, name
+
+
+def test_the_data_of_every_answer_is_an_object() -> None:
+    """SuccessResponse leaves its type open: TypeScript would make every field of an open object unknown."""
+    payloads = [schema["allOf"][1]["properties"]["data"] for schema in SCHEMAS.values() if "allOf" in schema]
+
+    assert len(payloads) == 4
+    assert {resolve(payload)["type"] for payload in payloads} == {"object"}
 
 
 DISCOVERY_EXAMPLES = {

@@ -246,7 +246,7 @@ class Site:
         """Whatever bytes a client sends, and what it is answered."""
         with self.open(port) as connection:
             connection.sendall(request)
-            response = http.client.HTTPResponse(connection)
+            response = http.client.HTTPResponse(connection, method=request.partition(b" ")[0].decode("latin-1"))
             response.begin()
             return Answer(response.status, response.headers, response.read())
 

@@ -62,7 +62,7 @@ def id_of(answer: Answer) -> str:
 
 
 def validate(answer: Answer, method: str = "GET", path: str = "/refused") -> None:
-    validate_response(method, path, answer.status, dict(answer.headers), answer.body)
+    validate_response(method, path, answer.status, answer.headers.items(), answer.body)
 
 
 def test_the_limits_count_the_real_client_whatever_it_says_of_itself(served: Site) -> None:
@@ -211,12 +211,13 @@ REFUSED_BY_GUNICORN = {
 MALFORMED = REFUSED_BY_NGINX | REFUSED_BY_GUNICORN
 
 
-@pytest.mark.parametrize("request_bytes", MALFORMED.values(), ids=MALFORMED)
-def test_malformed_requests_are_answered_in_the_envelope(served: Site, request_bytes: bytes) -> None:
-    answer = served.exchange(request_bytes)
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_requests_are_answered_in_the_envelope(served: Site, name: str) -> None:
+    answer = served.exchange(MALFORMED[name])
 
     assert (answer.status, answer.code) == (400, "invalid_body")
-    validate(answer)
+    # A request whose path cannot be read is answered as one under /api.
+    validate(answer, path="/contact.php" if b" /contact.php " in MALFORMED[name] else "/api")
 
 
 @pytest.mark.parametrize("request_bytes", REFUSED_BY_NGINX.values(), ids=REFUSED_BY_NGINX)
@@ -244,10 +245,22 @@ def test_what_gunicorn_refuses_has_the_request_id_of_the_service_s_log(served: S
     assert [line["code"] for line in lines if line["request_id"] == id_of(answer)] == ["invalid_body"]
 
 
-@pytest.mark.parametrize("path", ["/api/v1/health", "/contact.php"])
+UNDER_API = [
+    *("/api", "/api/", "/api?section=x", "/api#x", "/api/v1/health", "/api/v1/../x", "/api//x", "/api/v1/contact?x"),
+    *("/api/%2e%2e/x", "/openapi.json", "/openapi.json?x", "/openapi.json#x", "http://b/api"),
+]
+OUTSIDE = [
+    *("/contact.php", "/unknown", "/apix", "/api.json", "/API", "/api;x", "/api%3Fx", "/api%23x", "/%2561pi"),
+    *("/x/../api", "//api", "/./api", "/%2Fapi", "/openapi.json/", "/openapi.jsonx", "/openapi_json"),
+    *("/x/openapi.json", "/openapi", "/OpenAPI.json", "/?/api", "/#/api", "/public-web-interface/malformed"),
+    "http://b/x",
+]
+
+
+@pytest.mark.parametrize("path", UNDER_API + OUTSIDE)
 def test_nginx_s_own_answers_have_the_fields_of_the_service_s(served: Site, path: str) -> None:
     own = served.exchange(b"GET %s HTTP/1.1\r\nHost: a\r\nX-Long: %s\r\n\r\n" % (path.encode(), b"a" * 33_000))
-    service = served.request("PUT", path, client="127.0.2.6")
+    service = served.request("PUT", path, client=new_client())
 
     differ = {
         "Date",
@@ -260,6 +273,7 @@ def test_nginx_s_own_answers_have_the_fields_of_the_service_s(served: Site, path
         "Allow",
     }
     assert fields(own, differ) == fields(service, differ)
+    assert own.headers.get_all("Link", []) == ['</openapi.json>; rel="service-desc"'] * (path in UNDER_API)
 
 
 def fields(answer: Answer, without: set[str]) -> dict[str, str]:
@@ -328,7 +342,7 @@ def test_clear_http_is_refused_in_the_envelope(served: Site) -> None:
     for answer in (on_its_port, on_the_other):
         assert (answer.status, answer.code) == (400, "invalid_body")
         assert logged(served, f' {id_of(answer)} 400 "-" ')
-        validate(answer)
+        validate(answer, path="/api")
 
 
 AUTHENTICATED = ("AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305")
@@ -413,14 +427,14 @@ def test_a_certificate_authority_finds_its_answer_and_nothing_else_is_html(serve
     assert answer.code == "invalid_body"
 
 
-@pytest.mark.parametrize("path", ["/api", "/contact.php", "/unknown"])
+@pytest.mark.parametrize("path", ["/api", "/openapi.json", "/contact.php", "/unknown"])
 def test_a_service_that_is_down_is_an_internal_error(tmp_path: Path, path: str) -> None:
     with site(tmp_path) as served:
         answer = served.request("GET", path)
         assert logged(served, f' {id_of(answer)} 500 "502')
 
     assert (answer.status, answer.code, answer.headers[HSTS]) == (500, "internal_error", A_YEAR)
-    validate(answer)
+    validate(answer, path=path)
 
 
 def test_a_service_that_hangs_is_an_internal_error(tmp_path: Path) -> None:

@@ -47,7 +47,11 @@ class State(NamedTuple):
 
 def read_state(status: int, headers: Iterable[tuple[str, str]]) -> State:
     fields: dict[str, str] = {}
+    links: dict[str, str] = {}
     for name, value in headers:
+        if name.lower() == "link":
+            links |= {link["rel"]: link["url"] for link in parse_header_links(value)}
+            continue
         assert name.lower() not in fields, f"{name} occurs twice"
         fields[name.lower()] = value
     policy = _quota(fields["ratelimit-policy"], "q", "w")
@@ -66,7 +70,8 @@ def read_state(status: int, headers: Iterable[tuple[str, str]]) -> State:
     assert bool(allow) == (status in {204, 405})
     assert parse_list_header(fields["vary"]) == ["Accept", "Accept-Encoding", "Origin"]
     assert re.fullmatch("[0-9a-f]{32}", fields["x-request-id"])
-    sunset, successor = _end(fields)
+    assert links.pop("service-desc", "/openapi.json") == "/openapi.json"
+    sunset, successor = _end(fields, links)
     return State(policy, remaining, reset_after, reset_at, retry_after, frozenset(allow), sunset, successor)
 
 
@@ -87,17 +92,16 @@ def _integer(value: str) -> int:
     return number
 
 
-def _end(fields: dict[str, str]) -> tuple[float | None, str | None]:
+def _end(fields: dict[str, str], links: dict[str, str]) -> tuple[float | None, str | None]:
     if "sunset" not in fields:
         assert "deprecation" not in fields
-        assert "link" not in fields
+        assert not links
         return None, None
     assert fields["deprecation"] == "true"
     sunset = parsedate_to_datetime(fields["sunset"])
     assert format_datetime(sunset, usegmt=True) == fields["sunset"]
-    [link] = parse_header_links(fields["link"])
-    assert link["rel"] == "successor-version"
-    return sunset.timestamp(), link["url"]
+    assert links.keys() == {"successor-version"}
+    return sunset.timestamp(), links["successor-version"]
 
 
 def inspect_message(content: bytes) -> None:

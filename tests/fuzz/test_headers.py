@@ -170,7 +170,7 @@ def send(app: Application, name: str, address: str) -> tuple[int, State]:
     own = {"REMOTE_ADDR": address, "wsgi.input": io.BytesIO(body), "wsgi.errors": sys.stderr}
     chunks, status_line, headers = run_wsgi_app(app, environ | own)
     status = int(status_line.split()[0])
-    validate_response(environ["REQUEST_METHOD"], environ["PATH_INFO"], status, dict(headers), b"".join(chunks))
+    validate_response(environ["REQUEST_METHOD"], environ["PATH_INFO"], status, headers.items(), b"".join(chunks))
     return status, read_state(status, headers)
 
 

@@ -45,7 +45,7 @@ def test_every_operation_keeps_to_its_document(tmp_path: Path, capsys: pytest.Ca
     with capsys.disabled():
         print(f"schemathesis {report['schemathesis_version']}: {report['test_cases']['generated']} cases")  # noqa: T201
     assert {name: phase["status"] for name, phase in report["phases"].items()} == PHASES
-    assert report["operations"]["tested"] == report["operations"]["total"] == 18
+    assert report["operations"]["tested"] == report["operations"]["total"] == 8
     assert report["test_cases"]["generated"] >= 500
     assert "unforeseen" not in server.log
     messages = list((tmp_path / "mail" / "new").iterdir())

@@ -89,7 +89,7 @@ def hammer_in_reach(servers: list[Server], method: str, path: str) -> Counter[in
 
 def rate_limit(server: Server, client: str) -> dict[str, str]:
     status, headers, body = ask(server, client, "GET", "/api/v1/health?verbose=true")
-    validate_response("GET", "/api/v1/health", status, headers, body)
+    validate_response("GET", "/api/v1/health", status, headers.items(), body)
     details: dict[str, str] = json.loads(body)["data"]["details"]["rate_limit"]
     return details
 

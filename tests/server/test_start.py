@@ -40,7 +40,7 @@ def test_a_posted_form_is_stored_where_the_log_says(tmp_path: Path) -> None:
         )
 
     assert response.status == 200
-    validate_response("POST", "/contact.php", response.status, dict(response.headers), body)
+    validate_response("POST", "/contact.php", response.status, response.headers.items(), body)
     assert f"messages are stored in {tmp_path / 'mail'}" in server.log
     (message,) = mailbox.Maildir(tmp_path / "mail", create=False)
     assert parseaddr(message["Reply-To"])[1] == "maria@example.com"

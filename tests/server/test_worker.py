@@ -49,7 +49,7 @@ def test_a_failure_outside_the_app_is_an_internal_error_in_the_envelope(
     body = response.read()
     assert json.loads(body)["error"]["code"] == "internal_error"
     assert json.loads(body)["docs"] == "http://localhost/openapi.json"
-    validate_response("GET", "/malformed", response.status, dict(response.headers), body)
+    validate_response("GET", "/api", response.status, response.headers.items(), body)
     assert "RuntimeError" in caplog.text
     assert "secret" not in caplog.text
 
