@@ -27,6 +27,13 @@ def new_client() -> str:
         return next(_clients)
 
 
+def note(*lines: str) -> None:
+    """Add lines to the figures."""
+    FIGURES.parent.mkdir(exist_ok=True)
+    with FIGURES.open("a") as file:
+        file.write("\n".join(lines) + "\n")
+
+
 @dataclass
 class Load:
     """What the clients met, so far."""
@@ -57,9 +64,7 @@ class Load:
             )
             counts = [f"{count} x {outcome}" for (asked, outcome), count in self.outcomes.items() if asked == method]
             lines.append(f"    {method:4} {shown} ({', '.join(counts)})")
-        FIGURES.parent.mkdir(exist_ok=True)
-        with FIGURES.open("a") as file:
-            file.write("\n".join(lines) + "\n")
+        note(*lines)
 
 
 QUANTILES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import os
@@ -13,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -21,7 +23,7 @@ import pytest
 import trustme
 
 from tests.client import DOCUMENT, validate_response
-from tests.deploy.load import new_client
+from tests.deploy.load import new_client, note
 from tests.deploy.site import RELAY, RELAYED, SERVER_NAME, Answer, Site, site
 from tests.factories import LOG_TIME, contact_body
 
@@ -169,6 +171,134 @@ def test_the_document_names_the_public_address(served: Site) -> None:
 
     (server,) = json.loads(answer.body)["servers"]
     assert server["url"] == f"https://{SERVER_NAME}"
+
+
+@pytest.fixture(scope="module")
+def plain(served: Site) -> Answer:
+    """The document as the service sends it."""
+    return document(served, b"")
+
+
+def document(served: Site, sent: bytes, method: bytes = b"GET") -> Answer:
+    """What is answered to whoever asks for the document and sends these fields and no others."""
+    return served.exchange(b"%s /openapi.json HTTP/1.1\r\nHost: a\r\n%s\r\n" % (method, sent))
+
+
+VARY = "Accept, Accept-Encoding, Origin"
+
+TAKES_GZIP = {
+    "gzip alone": b"Accept-Encoding: gzip\r\n",
+    "a browser": b"Accept-Encoding: gzip, deflate, br, zstd\r\n",
+    "gzip least": b"Accept-Encoding: br, gzip;q=0.1\r\n",
+    "behind a proxy": b"Accept-Encoding: gzip\r\nVia: 1.1 a\r\n",
+}
+
+
+@pytest.mark.parametrize("taken", TAKES_GZIP.values(), ids=TAKES_GZIP)
+def test_the_document_is_compressed_without_a_change(served: Site, plain: Answer, taken: bytes) -> None:
+    answer = document(served, taken)
+
+    assert answer.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(answer.body) == plain.body
+    assert answer.headers["ETag"] == plain.headers["ETag"]
+    assert answer.headers.get_all("Vary") == [VARY]
+    assert answer.headers["Cache-Control"] == "public, max-age=300"
+    validate(replace(answer, body=plain.body), path="/openapi.json")
+
+
+def test_the_document_is_at_most_a_quarter_on_the_way(served: Site, plain: Answer) -> None:
+    size, compressed = len(plain.body), len(document(served, b"Accept-Encoding: gzip\r\n").body)
+
+    note(f"/openapi.json: {size} bytes, {compressed} compressed")
+    assert compressed * 4 < size
+
+
+TAKES_NO_GZIP = {
+    "nothing said": b"",
+    "as it is": b"Accept-Encoding: identity\r\n",
+    "anything but gzip": b"Accept-Encoding: gzip;q=0\r\n",
+    "others": b"Accept-Encoding: br, zstd\r\n",
+}
+
+
+@pytest.mark.parametrize("taken", TAKES_NO_GZIP.values(), ids=TAKES_NO_GZIP)
+@pytest.mark.parametrize("method", [b"GET", b"HEAD"])
+def test_the_document_stays_as_it_is_where_gzip_is_not_taken(
+    served: Site, plain: Answer, method: bytes, taken: bytes
+) -> None:
+    answer = document(served, taken, method)
+
+    assert "Content-Encoding" not in answer.headers
+    assert answer.headers["Content-Length"] == str(len(plain.body))
+    assert answer.headers["ETag"] == plain.headers["ETag"]
+    assert answer.body == (plain.body if method == b"GET" else b"")
+    validate(answer, method.decode(), "/openapi.json")
+
+
+@pytest.mark.parametrize("taken", TAKES_GZIP.values(), ids=TAKES_GZIP)
+def test_the_head_of_a_compressed_document_is_that_of_get(served: Site, taken: bytes) -> None:
+    get, head = document(served, taken), document(served, taken, b"HEAD")
+
+    assert (head.status, head.body) == (200, b"")
+    for name in ("Content-Encoding", "Content-Length", "ETag", "Vary", "Cache-Control", "Link"):
+        assert head.headers[name] == get.headers[name]
+    validate(head, "HEAD", "/openapi.json")
+
+
+@pytest.mark.parametrize("taken", [b"", b"Accept-Encoding: gzip\r\n"], ids=["plain", "gzip"])
+@pytest.mark.parametrize("method", [b"GET", b"HEAD"])
+def test_a_known_document_is_not_sent_again(served: Site, plain: Answer, method: bytes, taken: bytes) -> None:
+    known = f"If-None-Match: {plain.headers['ETag']}\r\n".encode()
+
+    answer = document(served, known + taken, method)
+
+    assert (answer.status, answer.body) == (304, b"")
+    assert answer.headers["ETag"] == plain.headers["ETag"]
+    assert answer.headers["Cache-Control"] == "public, max-age=300"
+    assert answer.headers.get_all("Vary") == [VARY]
+    validate(answer, method.decode(), "/openapi.json")
+
+
+def test_who_reads_the_document_too_fast_waits_and_nobody_else(tmp_path: Path) -> None:
+    changes = {"'$public_web_interface_time ": "'$limit_req_status $public_web_interface_time "}
+    with site(tmp_path, changes=changes) as served:
+        deadline = time.monotonic() + 60
+        states: list[str] = []
+        while "DELAYED" not in states:
+            assert time.monotonic() < deadline
+            document(served, b"")
+            log = (tmp_path / "log" / "public-web-interface.log").read_text()
+            states = [line.split()[0] for line in log.splitlines()]
+        for _ in range(50):
+            served.request("GET", "/api", client="127.0.8.1")
+        log = (tmp_path / "log" / "public-web-interface.log").read_text()
+
+    assert {line.split()[0] for line in log.splitlines() if line.endswith(" 127.0.8.0/24")} == {"-"}
+
+
+def test_another_document_is_sent_and_compressed(served: Site, plain: Answer) -> None:
+    answer = document(served, b'Accept-Encoding: gzip\r\nIf-None-Match: W/"another"\r\n')
+
+    assert (answer.status, gzip.decompress(answer.body)) == (200, plain.body)
+
+
+def test_the_document_is_compressed_over_http_2(served: Site, plain: Answer) -> None:
+    options = ["--request-target", "/openapi.json", "--compressed"]
+
+    head, _, body = over_http_2(served, *options).partition("\r\n\r\n")
+
+    values = {name: re.findall(rf"^{name}: (.*?)\r?$", head, re.MULTILINE) for name in ("content-encoding", "vary")}
+    assert values == {"content-encoding": ["gzip"], "vary": [VARY]}
+    assert body.encode() == plain.body
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENT["paths"] if path != "/openapi.json"] + ["/x", "/api/%zz"])
+def test_a_small_answer_stays_as_it_is(served: Site, path: str) -> None:
+    answer = served.request("GET", path, client=new_client(), headers={"Accept-Encoding": "gzip"})
+
+    assert "Content-Encoding" not in answer.headers
+    assert answer.headers["Content-Length"] == str(len(answer.body))
+    assert answer.headers.get_all("Vary") == [VARY]
 
 
 def test_every_documented_operation_answers_as_documented(served: Site) -> None:
