@@ -82,7 +82,12 @@ def developed(machine: Machine) -> Machine:
     for name in ("python", "coverage"):
         machine.add(f".venv/bin/{name}", "")
     (machine.directory / "node_modules").mkdir()
-    for name in ("requirements-dev.txt", ".venv/.dev", "package-lock.json", "node_modules/.package-lock.json"):
+    for name in (
+        *("requirements-dev.txt", ".venv/.dev", "package-lock.json", "node_modules/.package-lock.json"),
+        *("requirements-clients.txt", ".venv-clients/.clients"),
+        *("tests/clients/package-lock.json", "tests/clients/node_modules/.package-lock.json"),
+    ):
+        (machine.directory / name).parent.mkdir(parents=True, exist_ok=True)
         (machine.directory / name).touch()
     return machine
 
@@ -109,6 +114,20 @@ def test_what_is_missing_is_named_with_the_reason_before_it_is_installed(
         "apt-get update -qq",
     ]
     assert faults(result) == [f"Debian's packages {packages} could not be installed: please install them"]
+
+
+def test_libraries_that_are_no_programs_are_installed_as_well(developed: Machine) -> None:
+    developed.add("apt-get", 'echo "$*"')
+    developed.add("debconf-set-selections", "exec cat")
+    developed.add("javac", "")
+    (developed.directory / "usr/share/php/GuzzleHttp").mkdir(parents=True)
+
+    result = developed.run("make", "--silent", "test-clients", f"USR={developed.directory}/usr")
+
+    assert result.returncode == 0, result.stderr
+    assert [line for line in result.stdout.splitlines() if line.startswith("install ")] == [
+        "install -y -qq --no-remove --no-install-recommends php-cli php-mbstring php-curl",
+    ]
 
 
 def test_the_installation_asks_nothing_removes_nothing_and_starts_no_mail_server(developed: Machine) -> None:
@@ -217,13 +236,14 @@ OFFLINE_PIP = 'test "$2" = venv || { echo "ERROR: No matching distribution found
         ("run", "requirements.txt", ".venv", PIP),
         ("lint", "requirements-dev.txt", ".venv", OFFLINE_PIP),
         ("bench", "requirements-bench.txt", ".venv-bench", OFFLINE_PIP),
+        (".venv-clients/.clients", "requirements-clients.txt", ".venv-clients", OFFLINE_PIP),
     ],
-    ids=["run", "dev", "bench"],
+    ids=["run", "dev", "bench", "clients"],
 )
 def test_an_index_out_of_reach_is_one_line(
     machine: Machine, closed: str, target: str, libraries: str, environment: str, pip: str
 ) -> None:
-    for name in (".venv", ".venv-bench"):
+    for name in (".venv", ".venv-bench", ".venv-clients"):
         machine.add(f"{name}/bin/python", pip)
     (machine.directory / libraries).write_text("flask==3.1.3 --hash=sha256:" + "0" * 64)
     environ = {"PIP_INDEX_URL": closed, "PIP_RETRIES": "0", "PIP_CONFIG_FILE": os.devnull, "PIP_IGNORE_INSTALLED": "1"}
@@ -262,6 +282,19 @@ def test_what_npm_downloads_is_said_first_and_a_fault_in_one_line(machine: Machi
 
     assert result.stdout == (
         "Downloading the packages of package-lock.json with npm: "
-        "'make lint-api', 'make test-browser' and 'make test-message' need them\n"
+        "'make docs', 'make lint-api', 'make test-browser' and 'make test-message' need them\n"
     )
     assert faults(result) == [said]
+
+
+def test_the_packages_of_the_generators_are_downloaded_by_their_own_npm(developed: Machine) -> None:
+    developed.add(".venv-clients/bin/npm", f'echo "$*"; {OFFLINE_NPM}')
+    (developed.directory / "tests/clients/node_modules/.package-lock.json").unlink()
+
+    result = developed.run("make", "test-clients")
+
+    assert result.stdout == (
+        "Downloading the packages of tests/clients/package-lock.json with npm: 'make test-clients' needs them\n"
+    )
+    assert faults(result) == [f"npm {UNREACHABLE}npm.log"]
+    assert (developed.directory / "build/npm.log").read_text().startswith("--prefix=tests/clients ci --ignore-scripts")

@@ -1,0 +1,5 @@
+import { makeCalls } from "./calls";
+import { connect } from "./orval";
+
+// Orval 7 generates no operations of OPTIONS.
+makeCalls(connect);
