@@ -71,7 +71,7 @@ test-deploy: $(VENV)/.dev ## Test deploy/ with the real nginx (figures: build/de
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/deploy
 	@cat build/deploy-figures.txt
 
-test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example form in Chromium (pictures: build/screenshots)
+test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example form and the reference in Chromium (pictures: build/screenshots)
 	@$(call need,$(BROWSER))
 	$(BIN)/python -m pytest --numprocesses=3 tests/browser
 
@@ -163,8 +163,9 @@ bench: $(BENCH_VENV)/.bench ## Measure the service beside others and rewrite doc
 	@$(call need,$(BENCH))
 	$(BENCH_VENV)/bin/python -m bench
 
-docs: $(VENV)/.dev ## Draw docs/request.svg, the way of a request
+docs: $(VENV)/.dev node_modules/.package-lock.json ## Draw docs/request.svg, and build build/reference.html (BASE_URL=https://...: docs/reference.md)
 	$(BIN)/python -m docs.draw_request
+	$(BIN)/python -m docs.build_reference '$(BASE_URL)'
 
 lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 	$(BIN)/uv pip compile $(LOCK_FLAGS) setup.cfg -o requirements.txt
