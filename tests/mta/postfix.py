@@ -72,6 +72,9 @@ _ORDINARY = re.compile(
             # A command that was refused is counted after a slash.
             rf"smtpd: disconnect from {_CLIENT}( \w+=\d+)+ quit=1 commands=\d+",
             rf"cleanup: {_ID}message-id=.*",
+            # Where a second turns, a file can be of the next one. (Postfix itself writes "1 seconds".)
+            r"cleanup: warning: file system clock is 1 seconds ahead of local clock",
+            r"cleanup: warning: resetting file time stamps - this hurts performance",
             rf"qmgr: {_ID}(from=.*\(queue active\)|removed)",
             rf"(virtual|smtp): {_ID}to=.* status=sent .*",
             r"anvil: statistics: .*",

@@ -84,6 +84,14 @@ def test_a_client_with_manners_is_not_complained_of() -> None:
         assert complaints(postfix.log) == []
 
 
+def test_a_clock_is_complained_of_unless_the_turn_of_a_second_explains_it() -> None:
+    cleanup = "Nov 22 20:29:36 mail postfix/cleanup[7858]: warning: "
+    ahead = [f"{cleanup}file system clock is {seconds} seconds ahead of local clock" for seconds in (1, 2, 11)]
+    reset = f"{cleanup}resetting file time stamps - this hurts performance"
+
+    assert complaints("\n".join([*ahead, reset])) == ahead[1:]
+
+
 def fail_beside(postfix: Postfix) -> None:
     with postfix, socket.create_connection((HOST, postfix.port), timeout=PATIENCE) as client:
         client.recv(65536)
