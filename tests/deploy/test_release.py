@@ -12,8 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
@@ -22,6 +21,7 @@ import pytest
 
 from tests.deploy.site import NO_MAIL_SERVER, START_SECONDS, environment_file, moved_environment, read_unit
 from tests.server.gunicorn import ROOT, newest_worker
+from tests.waiting import wait_until
 
 HOME = "/opt/public-web-interface"
 RUN = "/run/public-web-interface"
@@ -305,13 +305,6 @@ class Server:
         systemd.restarts.clear()
         systemd.beside.clear()
         systemd.failures.clear()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ import pytest
 from tests.client import validate_response
 from tests.redis.server import RedisServer
 from tests.server.gunicorn import Server, serving
+from tests.waiting import wait_until
 
 GENEROUS = 10.0
 """Seconds in which any request has been answered, however busy the machine is: shorter than a client's patience."""
@@ -67,6 +68,10 @@ def all_in_reach(servers: list[Server]) -> bool:
     return all(rate_limit(server, next(CLIENTS))["status"] == "ok" for server in servers for _ in range(20))
 
 
+def wait_until_all_are_in_reach(servers: list[Server]) -> None:
+    wait_until(lambda: all_in_reach(servers), seconds=60)
+
+
 def own_decisions(servers: list[Server]) -> int:
     """How often the processes have said so far that they decide one or all requests by themselves."""
     return sum(server.log.count(said) for server in servers for said in (LOST, UNANSWERED))
@@ -79,7 +84,7 @@ def hammer_in_reach(servers: list[Server], method: str, path: str) -> Counter[in
     and the round says nothing.
     """
     for _ in range(20):
-        wait_until(lambda: all_in_reach(servers))
+        wait_until_all_are_in_reach(servers)
         decided = own_decisions(servers)
         statuses = hammer(servers, next(CLIENTS), 160 // len(servers), method, path)
         if decided == own_decisions(servers):
@@ -92,13 +97,6 @@ def rate_limit(server: Server, client: str) -> dict[str, str]:
     validate_response("GET", "/api/v1/health", status, headers.items(), body)
     details: dict[str, str] = json.loads(body)["data"]["details"]["rate_limit"]
     return details
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 SETUPS: dict[str, tuple[int, str]] = {"two gunicorns": (2, "1"), "two workers of one": (1, "2")}
@@ -139,7 +137,7 @@ def test_one_late_answer_gives_nobody_a_second_quota(site: Site) -> None:
     earlier = [len(service.log) for service in running]
 
     for _ in range(20):
-        wait_until(lambda: all_in_reach(running))
+        wait_until_all_are_in_reach(running)
         client, decided, statuses = next(CLIENTS), own_decisions(running), Counter[int]()
         # The server gets the first question and counts it, but the asker has hung up by then.
         site.server.pause()
@@ -181,7 +179,7 @@ class Load:
     def go_on(self, answers: int = 200) -> None:
         """Return after so many answers more."""
         goal = self.statuses.total() + answers
-        wait_until(lambda: self.statuses.total() >= goal or self.failures)
+        wait_until(lambda: self.statuses.total() >= goal or self.failures, seconds=60)
 
     def _run(self, thread: int) -> None:
         number = 0
@@ -210,16 +208,16 @@ def test_no_visitor_notices_that_the_server_is_gone(
     lose: Callable[[RedisServer], Any], restore: Callable[[RedisServer], Any], site: Site
 ) -> None:
     server, running = site.server, site.gunicorns
-    wait_until(lambda: all_in_reach(running))
+    wait_until_all_are_in_reach(running)
     earlier = [len(service.log) for service in running]
 
     with Load(running) as load:
         load.go_on()
         lose(server)
         load.go_on()
-        wait_until(lambda: all(rate_limit(service, next(CLIENTS)) == FALLBACK for service in running))
+        wait_until(lambda: all(rate_limit(service, next(CLIENTS)) == FALLBACK for service in running), seconds=60)
         restore(server)
-        wait_until(lambda: all_in_reach(running))
+        wait_until_all_are_in_reach(running)
         load.go_on()
     shared = hammer_in_reach(running, "GET", "/api/versioning")
     logs = [service.log[start:] for service, start in zip(running, earlier, strict=True)]

@@ -28,17 +28,11 @@ from tests.ratelimit.properties import (
 )
 from tests.redis.conftest import MakeStorage
 from tests.redis.server import RedisServer, Way, tls_options, way_to
+from tests.waiting import wait_until
 
 POLICIES = pytest.mark.parametrize("policy", [CONTACT, API], ids=["contact", "api"])
 GENEROUS = 5.0
 """Seconds within which anything that does not hang has happened, however busy the machine is."""
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:

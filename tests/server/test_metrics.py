@@ -27,7 +27,8 @@ from tests.mail.scripted import Act, ScriptedServer
 from tests.mail.server import SmtpServer
 from tests.ports import free_port
 from tests.server.gunicorn import GUNICORN, PATIENCE, ROOT, Server, newest_worker, serving, start
-from tests.server.test_redelivery import HURRIED, store, wait_until
+from tests.server.test_redelivery import HURRIED, store
+from tests.waiting import wait_until
 
 OUT_OF_REACH = "redis://127.0.0.1:1"
 """With it several workers are allowed. Each of them limits by itself."""

@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from email.parser import BytesHeaderParser
@@ -32,6 +32,7 @@ from tests.mail.conftest import letter
 from tests.mail.scripted import Act, ScriptedServer
 from tests.mail.server import DROP, SmtpServer
 from tests.server.gunicorn import PATIENCE, Server, newest_worker, serving
+from tests.waiting import wait_until
 
 KILLS = int(os.environ.get("KILLS", "8"))
 KILL_SEED = int(os.environ.get("KILL_SEED", "1"))
@@ -51,13 +52,6 @@ GONE = {"message": DROP}
 def settings(relay: SmtpServer | ScriptedServer, **changes: str) -> dict[str, str]:
     usual = {"TRUSTED_PROXIES": "1", "THREADS": str(THREADS), "SMTP_TIMEOUT": str(SMTP_TIMEOUT)}
     return relay.environ | usual | {"GUNICORN_CMD_ARGS": HURRIED, "RETRY_SECONDS": "1"} | changes
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def store(mail_dir: Path, messages: int = MESSAGES) -> None:
