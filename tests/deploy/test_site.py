@@ -22,6 +22,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import trustme
 
+from tests.api.fields import CONSTANT, SERVICE_DESC
 from tests.client import DOCUMENT, validate_response
 from tests.deploy.load import new_client, note
 from tests.deploy.site import RELAY, RELAYED, SERVER_NAME, Answer, Site, site
@@ -178,7 +179,7 @@ def document(served: Site, sent: bytes, method: bytes = b"GET") -> Answer:
     return served.exchange(b"%s /openapi.json HTTP/1.1\r\nHost: a\r\n%s\r\n" % (method, sent))
 
 
-VARY = "Accept, Accept-Encoding, Origin"
+VARY = CONSTANT["Vary"]
 
 TAKES_GZIP = {
     "gzip alone": b"Accept-Encoding: gzip\r\n",
@@ -398,7 +399,7 @@ def test_nginx_s_own_answers_have_the_fields_of_the_service_s(served: Site, path
         "Allow",
     }
     assert fields(own, differ) == fields(service, differ)
-    assert own.headers.get_all("Link", []) == ['</openapi.json>; rel="service-desc"'] * (path in UNDER_API)
+    assert own.headers.get_all("Link", []) == [SERVICE_DESC] * (path in UNDER_API)
 
 
 def fields(answer: Answer, without: set[str]) -> dict[str, str]:
