@@ -11,12 +11,7 @@ from tests.clients.calls import CALLS
 from tests.clients.tool import Tool
 from tests.clients.tools import TOOLS
 
-OPERATIONS = {
-    operation["operationId"]
-    for item in DOCUMENT["paths"].values()
-    for operation in item.values()
-    if "operationId" in operation
-}
+OPERATIONS = {operation["operationId"] for item in DOCUMENT["paths"].values() for operation in item.values()}
 
 
 def test_every_operation_of_the_document_is_called() -> None:
