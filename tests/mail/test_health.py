@@ -89,6 +89,7 @@ class Clocks:
 
 @pytest.fixture
 def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocks]:
+    """A test names them before its service: a thread that reads a clock of freezegun must end before the clock does."""
     monotonic = time.monotonic
     with freeze_time("2030-01-01 12:00:00") as wall, monkeypatch.context() as patch:
         clocks = Clocks(cast("FrozenDateTimeFactory", wall))
@@ -177,7 +178,7 @@ def test_the_check_talks_to_the_server_and_sends_nothing(make_service: MakeServi
     assert server.arrivals == []
 
 
-def test_checked_at_is_what_the_wall_clock_says(make_service: MakeService, server: SmtpServer, clocks: Clocks) -> None:
+def test_checked_at_is_what_the_wall_clock_says(clocks: Clocks, make_service: MakeService, server: SmtpServer) -> None:
     service = make_service(**server.environ)
     service.wait_until(is_ok)
     before = service.get(**VERBOSE)["details"]["mail"]["checked_at"]
@@ -255,7 +256,7 @@ def test_nobody_waits_for_a_server_that_begins_to_hang(make_service: MakeService
 
 
 def test_a_result_older_than_30_seconds_is_not_ok_any_more(
-    make_service: MakeService, server: SmtpServer, clocks: Clocks
+    clocks: Clocks, make_service: MakeService, server: SmtpServer
 ) -> None:
     service = make_service(**server.environ | {"SMTP_TIMEOUT": "300"})
     service.wait_until(is_ok)
@@ -272,7 +273,7 @@ def test_a_result_older_than_30_seconds_is_not_ok_any_more(
 
 @pytest.mark.parametrize("hours", [1, -1], ids=["forward", "back"])
 def test_a_wall_clock_that_is_set_makes_no_result_older(
-    make_service: MakeService, server: SmtpServer, clocks: Clocks, hours: int
+    clocks: Clocks, make_service: MakeService, server: SmtpServer, hours: int
 ) -> None:
     service = make_service(**server.environ | {"SMTP_TIMEOUT": "300"})
     service.wait_until(is_ok)
@@ -388,7 +389,7 @@ def test_a_mail_server_that_hangs_hides_nothing_of_the_disk(watched: Service, di
 
 
 def test_a_disk_that_hangs_hides_nothing_of_the_mail_server_and_counts_as_failing_in_the_end(
-    watched: Service, disk: Disk, clocks: Clocks
+    clocks: Clocks, watched: Service, disk: Disk
 ) -> None:
     watched.wait_until(is_ok)
     disk.hang("storage")
