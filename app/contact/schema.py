@@ -10,7 +10,7 @@ from marshmallow import INCLUDE, Schema, ValidationError, fields, pre_load
 from marshmallow.validate import Length, OneOf, Range
 
 from app.contact.submission import FORM_TYPES, Address
-from app.contact.typed import visible
+from app.contact.typed import visible, with_lf
 
 MAX_ADDRESS_BYTES = 254
 """The longest address in bytes. A path has 256, its angle brackets included (RFC 5321, section 4.5.3.1.3)."""
@@ -19,7 +19,12 @@ _INT64_DIGITS = 19
 
 
 class _Text(fields.String):
+    """A text, in whose length a line break counts as one character, however it travels."""
+
     default_error_messages = {"invalid": "Debe ser un texto."}  # noqa: RUF012 - marshmallow types it as an instance's
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any) -> Any:
+        return with_lf(super()._deserialize(value, attr, data, **kwargs))
 
 
 class _Email(_Text):

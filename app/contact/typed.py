@@ -59,6 +59,11 @@ _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-
 """The blocks of the scripts that are written from right to left."""
 
 
+def with_lf(text: str) -> str:
+    """The text with LF in place of CRLF and CR: a form in a browser sends CRLF for each line break."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def visible(text: str) -> str:
     """The text with LF for each line break and without what cannot be seen; empty when nothing is left to see.
 
@@ -66,7 +71,7 @@ def visible(text: str) -> str:
     of the direction of writing goes: ``isolated`` takes its place.
     """
     if not text.isprintable():
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        text = with_lf(text)
         if not text.replace("\n", "").isprintable():  # which is so for few messages, and slow
             text = text.translate(_TO_LINES)
     if not text.isascii():

@@ -103,6 +103,9 @@ CAPTCHAS: dict[str, tuple[Any, Any, int]] = {
 
 LENGTHS = {"nombre": 200, "empresa": 200, "telefono": 40, "mensaje": 5000}
 
+LINES = ["ñ" * 49] * 100
+"""Lines of 4,999 characters with the 99 line breaks between them."""
+
 PERSONAL = {
     "nombre": "Zoraida Quintanilla",
     "empresa": "Almazara Quintanilla",
@@ -382,6 +385,25 @@ class TestBothPaths:
         self, client: ValidatingClient, path: str, name: str, length: int
     ) -> None:
         assert client.post(path, json=contact_body(**{name: "ñ" * length})).status_code == 200
+
+    @pytest.mark.parametrize("encoding", ["data", "json"])
+    @pytest.mark.parametrize("line_break", ["\r\n", "\n", "\r"], ids=repr)
+    def test_a_line_break_counts_as_one_character(
+        self, client: ValidatingClient, mailer: RecordingMailer, path: str, encoding: str, line_break: str
+    ) -> None:
+        longest = f"{line_break.join(LINES)}!"
+        too_long = contact_body(mensaje=f"{longest}!")
+        elsewhere = {"REMOTE_ADDR": ADDRESSES[0]}
+
+        accepted = client.post(path, **{encoding: contact_body(mensaje=longest)})
+        refused = client.post(path, **{encoding: too_long}, environ_base=elsewhere)
+
+        assert accepted.status_code == 200
+        (message,) = mailer.messages
+        text = message_from_bytes(message.content, policy=policy.default).get_body(("plain",))
+        assert text is not None
+        assert "\n".join(LINES) + "!\n" in text.get_content().replace("\r\n", "\n")
+        assert list(refused.get_json()["error"]["details"]["fields"]) == ["mensaje"]
 
     def test_every_field_too_long_or_of_the_wrong_type_is_named(
         self, client: ValidatingClient, mailer: RecordingMailer, path: str

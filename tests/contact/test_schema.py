@@ -62,6 +62,10 @@ WRONG: dict[str, tuple[str, Any]] = {
     "empresa of 201": ("empresa", "x" * 201),
     "telefono of 41": ("telefono", "6" * 41),
     "mensaje of 5001": ("mensaje", "x" * 5001),
+    "mensaje of 5001 with CRLF": ("mensaje", "línea\r\n" * 833 + "abc"),
+    "mensaje of 5001 with line breaks of all kinds": ("mensaje", "a\r\nb\nc\r" * 833 + "abc"),
+    "mensaje of 5001 line breaks": ("mensaje", "\r\n" * 5001),
+    "nombre of 201 with CRLF": ("nombre", "x\r\n" * 100 + "x"),
     "nombre as a number": ("nombre", 5),
     "nombre false": ("nombre", False),
     "empresa as a list": ("empresa", ["x"]),
@@ -107,6 +111,26 @@ def test_a_wrong_value_is_the_fault_of_its_field_alone(name: str, value: Any) ->
 
     assert list(faults) == [name]
     assert name not in values
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "counted"),
+    [
+        pytest.param("mensaje", "línea\r\n" * 833 + "ab", "línea\n" * 833 + "ab", id="CRLF, as forms send it"),
+        pytest.param("mensaje", "línea\r" * 833 + "ab", "línea\n" * 833 + "ab", id="CR"),
+        pytest.param("mensaje", "línea\n" * 833 + "ab", "línea\n" * 833 + "ab", id="LF"),
+        pytest.param("mensaje", "a\r\nb\nc\r" * 833 + "ab", "a\nb\nc\n" * 833 + "ab", id="all three"),
+        pytest.param("mensaje", "\r\n" * 5000, "\n" * 5000, id="nothing else"),
+        pytest.param("mensaje", "\r\r\n\n" * 1666 + "ab", "\n\n\n" * 1666 + "ab", id="one after the other"),
+        pytest.param("nombre", "x\r\n" * 100, "x\n" * 100, id="in a name"),
+        pytest.param("telefono", "6\r\n" * 20, "6\n" * 20, id="in a telephone number"),
+    ],
+)
+def test_a_line_break_counts_as_one_character(name: str, typed: str, counted: str) -> None:
+    values, faults = examine(contact_body(**{name: typed}))
+
+    assert faults == {}
+    assert values[name] == counted
 
 
 @pytest.mark.parametrize("name", ["ts", "nombre", "empresa", "telefono", "mensaje", "captcha_input", "_bp_check", "x"])

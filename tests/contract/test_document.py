@@ -141,6 +141,13 @@ def test_a_contact_field_is_documented_as_the_schema_has_it(name: str, body_sche
 
 
 @bodies
+def test_the_document_says_how_long_a_line_break_is(body_schema: str) -> None:
+    described = SCHEMAS[body_schema]["properties"]["mensaje"]["description"]
+
+    assert "salto de línea cuenta como un solo carácter" in described
+
+
+@bodies
 def test_the_document_names_no_contact_field_that_the_schema_does_not_know(body_schema: str) -> None:
     assert set(SCHEMAS[body_schema]["properties"]) == set(CONTACT_FIELDS)
     assert SCHEMAS[body_schema]["additionalProperties"] is not False
