@@ -53,13 +53,13 @@ class ErrorCode(StrEnum):
     RATE_LIMIT = (
         "rate_limit",
         429,
-        "Ha enviado demasiados formularios en poco tiempo.",
+        "Acabamos de recibir otro envío desde la misma conexión a internet.",
         "Espere los segundos que indica Retry-After y vuelva a enviar el formulario.",
     )
     RATE_LIMIT_EXCEEDED = (
         "rate_limit_exceeded",
         429,
-        "Ha superado el límite de peticiones de la API.",
+        "Se ha alcanzado el límite de peticiones a la API desde la misma conexión a internet.",
         "Espere los segundos que indica Retry-After antes de repetir la petición.",
     )
     MAIL_DELIVERY_FAILED = (

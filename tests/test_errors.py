@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from app.errors import ApiError, ErrorCode
@@ -40,6 +42,13 @@ def test_message_and_hint_are_sentences(row: ErrorCode) -> None:
         assert text == text.strip()
         assert text[0].isupper()
         assert text.endswith(".")
+
+
+@pytest.mark.parametrize("row", ErrorCode, ids=str)
+def test_no_text_says_that_the_reader_did_something_wrong(row: ErrorCode) -> None:
+    # A colleague behind the same address may have sent the other form. "Ha enviado" without a subject means the reader.
+    for text in (row.message, row.hint):
+        assert not re.search(r"(^|[.:;] )(No )?[Hh]a |\b[Uu]sted\b", text)
 
 
 def test_the_hint_of_invalid_body_names_what_a_body_needs() -> None:
