@@ -22,7 +22,12 @@ KINDS = {
 SENDER = {"nombre": "Nombre", "empresa": "Empresa", "email": "Correo electrónico", "telefono": "Teléfono"}
 """The labels of the fields that say who writes, in the order of the letter."""
 
-ASKED = {"tema": "Tema", "tipo_de_partner": "Tipo de colaboración"}
+ASKED = {
+    "tema": "Tema",
+    "tipo_de_partner": "Tipo de colaboración",
+    "sector": "Sector",
+    "volumen_mensual": "Volumen mensual",
+}
 """The labels of the fields that one kind of form asks for; the example form has the same."""
 
 MESSAGE = "mensaje"
@@ -163,7 +168,7 @@ def _shown(value: Any, level: int) -> Value:
 
 
 def _label(name: str) -> str:
-    """The name of a field as a label: ``volumenMensual`` and ``volumen_mensual`` become "Volumen mensual"."""
+    """The name of a field as a label: ``otroDato`` and ``otro_dato`` become "Otro dato"."""
     words = one_line(name.replace("_", " "))
     label = _CAPITALS.sub(lambda capitals: f" {_uncapitalized(capitals[0])}", words)
     return label[:1].upper() + label[1:] or "(sin nombre)"

@@ -40,9 +40,20 @@ class TestParts:
         ]
 
     def test_what_the_form_asked_stands_under_its_labels(self) -> None:
-        letter = letter_of(tipo_de_partner="Integrador", tema="Tarifas", otro="x")
+        letter = letter_of(
+            volumen_mensual="Hasta 10.000 €",
+            tipo_de_partner="Integrador",
+            sector="Hostelería",
+            tema="Tarifas",
+            otro="x",
+        )
 
-        assert letter.asked == [Field("Tema", "Tarifas"), Field("Tipo de colaboración", "Integrador")]
+        assert letter.asked == [
+            Field("Tema", "Tarifas"),
+            Field("Tipo de colaboración", "Integrador"),
+            Field("Sector", "Hostelería"),
+            Field("Volumen mensual", "Hasta 10.000 €"),
+        ]
         assert letter.others == [Field("Otro", "x")]
 
     @pytest.mark.parametrize(
@@ -107,7 +118,7 @@ class TestLabels:
         ("name", "label"),
         [
             ("volumenMensual", "Volumen mensual"),
-            ("volumen_mensual", "Volumen mensual"),
+            ("cajas_abiertas", "Cajas abiertas"),
             ("VolumenMensual", "Volumen mensual"),
             ("Volumen Mensual", "Volumen Mensual"),
             ("volumen mensual", "Volumen mensual"),

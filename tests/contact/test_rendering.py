@@ -147,6 +147,11 @@ Quisiera una demostración.
 """
         )
 
+    def test_what_an_onboarding_form_asks_is_no_other_data(self) -> None:
+        shown = text(form_type="onboarding", sector="Hostelería", volumen_mensual="Hasta 10.000 €")
+
+        assert "\n\nSector: Hostelería\nVolumen mensual: Hasta 10.000 €\n\nMensaje\n\n" in shown
+
     def test_parts_without_content_are_left_out(self) -> None:
         assert text(nombre=None, empresa=None, telefono=None, mensaje=None).split("\n\n")[1:] == [
             "Correo electrónico: maria@example.com\n"
@@ -197,6 +202,12 @@ class TestHtml:
         assert page.message == "Quisiera una demostración.\n¿Es posible el jueves?"
         order = [RECEIVED, REFERENCE, "María Ñúñez", "Tarifas", "Otros datos", "20000", "Jaén", "Mensaje", "Quisiera"]
         assert order == sorted(order, key=page.html.index)
+
+    def test_what_an_onboarding_form_asks_is_no_other_data(self) -> None:
+        page = Page(form_type="onboarding", sector="Hostelería", volumen_mensual="Hasta 10.000 €")
+
+        assert page.headings == ["Alta de comercio", "Mensaje"]
+        assert page.rows[4:] == [("Sector", "Hostelería"), ("Volumen mensual", "Hasta 10.000 €")]
 
     def test_lists_and_objects_are_lists_and_tables(self) -> None:
         html = Page(**EVERYTHING).html

@@ -62,7 +62,9 @@ def client_of(make_client: MakeClient, server: SmtpServer, **environ: str) -> Va
 def test_a_posted_form_arrives_field_by_field(
     make_client: MakeClient, server: SmtpServer, path: str, encoding: str, form_type: str
 ) -> None:
-    body = contact_body(form_type=form_type, tema="Tarifas & «plazos»", tipo_de_partner="integrador")
+    asked = {"tema": "Tarifas & «plazos»", "tipo_de_partner": "integrador"}
+    asked |= {"sector": "Hostelería", "volumen_mensual": "Hasta 10.000 €"}
+    body = contact_body(form_type=form_type, **asked)
 
     response = client_of(make_client, server).post(path, **{encoding: body})
 
@@ -89,6 +91,8 @@ def test_a_posted_form_arrives_field_by_field(
         "",
         "Tema: Tarifas & «plazos»",
         "Tipo de colaboración: integrador",
+        "Sector: Hostelería",
+        "Volumen mensual: Hasta 10.000 €",
         "",
         "Mensaje",
         "",

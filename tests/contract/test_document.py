@@ -16,6 +16,7 @@ from app.api import body, cors, discovery, v1
 from app.api.errorhandlers import MAX_RETRY_AFTER
 from app.api.root import DOCUMENT_FILE
 from app.contact.antispam import CAPTCHA_LENGTH
+from app.contact.letter import ASKED
 from app.contact.schema import ContactSchema
 from app.errors import ErrorCode
 from tests.client import DOCUMENT, LIMITS, ValidatingClient, make_validator, resolve
@@ -151,6 +152,14 @@ def test_the_document_says_how_long_a_line_break_is(body_schema: str) -> None:
 def test_the_document_names_no_contact_field_that_the_schema_does_not_know(body_schema: str) -> None:
     assert set(SCHEMAS[body_schema]["properties"]) == set(CONTACT_FIELDS)
     assert SCHEMAS[body_schema]["additionalProperties"] is not False
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_field_that_one_kind_of_form_asks_for_is_described_and_has_an_example(name: str) -> None:
+    examples = DOCUMENT["components"]["examples"].values()
+
+    assert f"`{name}`" in SCHEMAS["ContactRequest"]["description"]
+    assert [example for example in examples if name in example["value"] and name in example["summary"]]
 
 
 @pytest.mark.parametrize("name", ["captcha_expected", "captcha_input"])

@@ -34,7 +34,13 @@ HEBREW = "דוד כהן"
 ORDINARY: dict[str, dict[str, Any]] = {
     "demo": {},
     "ventas": {"form_type": "ventas", "tema": "Integración técnica"},
-    "onboarding": {"form_type": "onboarding", "empresa": None, "mensaje": "Quisiéramos darnos de alta cuanto antes."},
+    "onboarding": {
+        "form_type": "onboarding",
+        "empresa": None,
+        "sector": "Hostelería y turismo",
+        "volumen_mensual": "Entre 10.000 € y 50.000 €",
+        "mensaje": "Quisiéramos darnos de alta cuanto antes.",
+    },
     "distribuidor": {"form_type": "distribuidor", "tipo_de_partner": "Revendedor", "telefono": None},
 }
 """One letter of each kind, as most of them are."""
