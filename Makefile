@@ -16,6 +16,7 @@ PYTEST := $(BIN)/python -m pytest
 DEPLOY := nginx:nginx nft:nftables ip:iproute2 systemd-analyze:systemd jq:jq curl:curl
 MTA := postfix:postfix postfix:libsasl2-modules opendkim:opendkim opendkim-genkey:opendkim-tools
 BROWSER := chromium:chromium
+BROWSERS := $(BROWSER) firefox-esr:firefox-esr
 MESSAGE := spamassassin:spamassassin mutt:mutt
 REDIS := redis-server:redis-server
 ATTACK := nginx:nginx $(REDIS)
@@ -71,8 +72,8 @@ test-deploy: $(VENV)/.dev ## Test deploy/ with the real nginx (figures: build/de
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/deploy
 	@cat build/deploy-figures.txt
 
-test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example form and the reference in Chromium (pictures: build/screenshots)
-	@$(call need,$(BROWSER))
+test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example form and the reference in Chromium, the form in Firefox too (pictures: build/screenshots)
+	@$(call need,$(BROWSERS))
 	$(BIN)/python -m pytest --numprocesses=3 tests/browser
 
 # What SpamAssassin recommends brings its daemon, which Debian would start.
@@ -148,7 +149,7 @@ SHARED_LIMITS := app/ratelimit/shared.py
 CHECKS := lint lint-api test test-redis test-deploy test-browser
 
 check: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters and all tests but the attacks, side by side, and report the coverage
-	@$(call need,$(DEPLOY) $(BROWSER) $(REDIS))
+	@$(call need,$(DEPLOY) $(BROWSERS) $(REDIS))
 	$(BIN)/coverage erase
 	@echo "Two at a time, each shown when it has ended: $(CHECKS)"
 	@$(MAKE) --jobs=2 --output-sync=target $(CHECKS) PYTEST="$(BIN)/coverage run -m pytest"

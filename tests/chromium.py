@@ -1,4 +1,4 @@
-"""Chromium, and axe-core in it, for the tests that look at pages."""
+"""Chromium and Firefox, and axe-core in them, for the tests that look at pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 ROOT = Path(__file__).parents[1]
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
@@ -29,12 +29,23 @@ PATIENCE = 20_000
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    program = shutil.which("chromium")
-    assert program, "`make test-browser` and `make test-message` install Chromium where it is missing"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        browser = launch_chromium(playwright)
         yield browser
         browser.close()
+
+
+def launch_chromium(playwright: Playwright, **options: Any) -> Browser:
+    program = shutil.which("chromium")
+    assert program, "`make test-browser` and `make test-message` install Chromium where it is missing"
+    return playwright.chromium.launch(executable_path=program, args=FLAGS, **options)
+
+
+def launch_firefox(playwright: Playwright) -> Browser:
+    """Debian's Firefox, with which Playwright speaks WebDriver BiDi."""
+    program = shutil.which("firefox-esr")
+    assert program, "`make test-browser` installs Firefox where it is missing"
+    return playwright.firefox.launch(executable_path=program, channel="moz-firefox")
 
 
 def axe_findings(page: Page, part: str | None = None, rules: Sequence[str] | None = None) -> list[Any]:

@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect
+from playwright.sync_api import Browser, BrowserContext, Error, Playwright, expect, sync_playwright
 
+from app.contact.antispam import MIN_AGE_SECONDS
 from tests.browser.relay import Relay, relaying
 from tests.browser.visitor import VIEWPORTS, Visitor
 from tests.browser.website import Website, serving_form
-from tests.chromium import PATIENCE, chromium
+from tests.chromium import PATIENCE, launch_chromium, launch_firefox
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import Server, serving
 
 Visit = Callable[..., Visitor]
+Later = Callable[[], None]
+
+LAUNCH = {"chromium": launch_chromium, "firefox": launch_firefox}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests that are marked so in Firefox, too."""
+    if metafunc.definition.get_closest_marker("firefox"):
+        metafunc.parametrize("browser", LAUNCH, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def playwright() -> Iterator[Playwright]:
     expect.set_options(timeout=PATIENCE)
-    with chromium() as browser:
-        yield browser
+    with sync_playwright() as playwright:
+        yield playwright
+
+
+@pytest.fixture(scope="session")
+def browser(request: pytest.FixtureRequest, playwright: Playwright) -> Iterator[Browser]:
+    browser = LAUNCH[getattr(request, "param", "chromium")](playwright)
+    yield browser
+    browser.close()
 
 
 @pytest.fixture
@@ -80,10 +98,15 @@ def visit(context: BrowserContext, website: Website) -> Iterator[Visit]:
     """Brings a visitor before a form that posts to the port; nothing on the page may fail by itself."""
     failures: list[str] = []
 
-    def visit(port: int, path: str | None = None) -> Visitor:
+    def note(error: Error) -> None:
+        # Firefox counts a request that fails among the errors of the page.
+        if "CORS request did not succeed" not in error.message:
+            failures.append(error.message)
+
+    def visit(port: int, path: str | None = None, query: str = "") -> Visitor:
         page = context.new_page()
-        page.on("pageerror", lambda error: failures.append(str(error)))
-        visitor = Visitor(page, website.address(f"http://127.0.0.1:{port}", path))
+        page.on("pageerror", note)
+        visitor = Visitor(page, website.address(f"http://127.0.0.1:{port}", path, query))
         visitor.open()
         return visitor
 
@@ -94,6 +117,21 @@ def visit(context: BrowserContext, website: Website) -> Iterator[Visit]:
 @pytest.fixture
 def visitor(service: Server, visit: Visit) -> Visitor:
     return visit(service.port)
+
+
+@pytest.fixture
+def later(visitor: Visitor, relay: Relay) -> Later:
+    """Half a minute passes for the visitor, and for the service a new one comes."""
+    visitor.page.clock.install()
+    visitor.open()
+
+    def wait() -> None:
+        time.sleep(MIN_AGE_SECONDS)  # by the service's clock, too, the form must be old enough
+        visitor.page.clock.fast_forward(31_000)
+        relay.take_new_address()
+        relay.cut()
+
+    return wait
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ class Relay(ThreadingTCPServer):
     def __init__(self, service_port: int) -> None:
         super().__init__((HOST, 0), _Connection)
         self.service_port = service_port
+        self.open: set[socket.socket] = set()
         self.take_new_address()
 
     @property
@@ -36,6 +37,12 @@ class Relay(ThreadingTCPServer):
         high, low = divmod(next(self._addresses), 250)
         self.address = f"127.1.{high}.{low + 1}"
 
+    def cut(self) -> None:
+        """Close every connection, also where an answer is awaited."""
+        for connection in list(self.open):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
 
 class _Connection(BaseRequestHandler):
     server: Relay
@@ -45,12 +52,16 @@ class _Connection(BaseRequestHandler):
         service = (HOST, self.server.service_port)
         with suppress(OSError), socket.create_connection(service, source_address=(self.server.address, 0)) as upstream:
             other = {self.request: upstream, upstream: self.request}
+            self.server.open.add(self.request)
             while True:
                 for end in select.select(list(other), [], [])[0]:
                     data = end.recv(65536)
                     if not data:
                         return
                     other[end].sendall(data)
+
+    def finish(self) -> None:
+        self.server.open.discard(self.request)
 
 
 @contextmanager

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -13,37 +14,43 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 FOLDER = Path(__file__).parents[2] / "examples" / "contact-form"
 ACTION = re.compile(r'(?<=action=")http://127\.0\.0\.1:8000(/[^"]*)(?=")')
+(POLICY,) = re.findall("`(default-src [^`]+)`", (FOLDER / "README.md").read_text())
+"""The Content-Security-Policy under which the example promises to work."""
 
 
 class Website:
     """Serves the example to any number of visitors, to each with the service that their address names."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self) -> None:
+        self.adapt: Callable[[str], str] = str
+        """What the developer of the website makes of the page."""
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
 
-    def address(self, service: str, path: str | None = None) -> str:
+    def address(self, service: str, path: str | None = None, query: str = "") -> str:
         """Where the form posts to ``service``, and to ``path`` in place of its own."""
-        return f"http://127.0.0.1:{self._port}/?{quote(service + (path or ''), safe='')}"
+        return f"http://127.0.0.1:{self.server.server_port}/{quote(service + (path or ''), safe='')}/{query}"
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, website: Website, *args: Any, **kwargs: Any) -> None:
+        self._website = website
         self._policy = "default-src 'self'"
         super().__init__(*args, directory=str(FOLDER), **kwargs)
 
     def do_GET(self) -> None:
-        if self.path.startswith("/?"):
-            self._send_page(unquote(self.path.removeprefix("/?")))
-        else:
+        _, target, file = urlsplit(self.path).path.split("/", 2)
+        if file:
+            self.path = f"/{file}"
             super().do_GET()
+        else:
+            self._send_page(unquote(target))
 
     def _send_page(self, target: str) -> None:
         service, path = urljoin(target, "/").removesuffix("/"), urlsplit(target).path
         page, replaced = ACTION.subn(lambda known: service + (path or known[1]), (FOLDER / "index.html").read_text())
         assert replaced == 1
-        body = page.encode()
-        # The policy of the page allows nothing but the page's own files and the service.
-        self._policy = f"default-src 'self'; connect-src {service}; form-action {service}"
+        body = self._website.adapt(page).encode()
+        self._policy = POLICY.replace("<service>", service)
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
@@ -60,11 +67,12 @@ class _Handler(SimpleHTTPRequestHandler):
 
 @contextmanager
 def serving_form() -> Iterator[Website]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
+    website = Website()
+    with website.server as server:
         thread = threading.Thread(target=server.serve_forever, name="website")
         thread.start()
         try:
-            yield Website(server.server_port)
+            yield website
         finally:
             server.shutdown()
             thread.join()

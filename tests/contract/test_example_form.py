@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,19 +10,27 @@ from pathlib import Path
 import pytest
 from marshmallow.validate import Length
 
-from app.contact.antispam import CAPTCHA_LENGTH
+from app.contact.antispam import CAPTCHA_LENGTH, MAX_AGE_SECONDS, MIN_AGE_SECONDS, check_age
 from app.contact.letter import ASKED
-from app.contact.schema import ContactSchema
+from app.contact.schema import MAX_ADDRESS_BYTES, ContactSchema
 from app.contact.submission import FORM_TYPES, HONEYPOT
-from app.errors import ErrorCode
+from app.errors import ApiError, ErrorCode
 from app.settings import Settings
 from tests.client import DOCUMENT
 
 FOLDER = Path(__file__).parents[2] / "examples" / "contact-form"
 MODULE = (FOLDER / "contact-form.js").read_text()
 
-OWN_FIELDS = {"tema": "ventas", "tipo_de_partner": "distribuidor"}
-"""The fields that only one kind of form has (specification, ContactRequest)."""
+(_TEXTS,) = re.findall('id="contact-texts">(.*?)</script>', (FOLDER / "index.html").read_text(), re.DOTALL)
+TEXTS = json.loads(_TEXTS)
+
+OWN_FIELDS = {
+    "tema": "ventas",
+    "tipo_de_partner": "distribuidor",
+    "sector": "onboarding",
+    "volumen_mensual": "onboarding",
+}
+"""The fields that only one kind of form has."""
 
 SET_BY_MODULE = {"ts", "captcha_expected"}
 
@@ -73,6 +82,7 @@ def test_the_fields_are_those_of_the_service_and_those_of_one_kind() -> None:
     own = {name: kind for name, kind in PAGE.kinds.items() if kind is not None}
 
     assert own == OWN_FIELDS
+    assert own.keys() == ASKED.keys()
     assert (PAGE.kinds.keys() - own.keys()) | SET_BY_MODULE == ContactSchema().fields.keys()
 
 
@@ -85,6 +95,8 @@ def test_no_field_takes_more_than_the_service_does(name: str) -> None:
     limits = [check.max for check in ContactSchema().fields[name].validators if isinstance(check, Length)]
     if name == "captcha_input":
         limits = [CAPTCHA_LENGTH]
+    if name == "email":
+        limits = [MAX_ADDRESS_BYTES]
 
     lengths = [int(attributes["maxlength"] or 0) for attributes in PAGE.named(name) if "maxlength" in attributes]
 
@@ -94,26 +106,59 @@ def test_no_field_takes_more_than_the_service_does(name: str) -> None:
 def test_required_is_what_the_service_requires_and_the_name() -> None:
     required = {name for name, field in ContactSchema().fields.items() if field.required}
 
-    assert {
-        attributes["name"] for _, attributes in PAGE.elements if "required" in attributes or "checked" in attributes
-    } == required | {"nombre", "captcha_input"}
+    assert {attributes["name"] for _, attributes in PAGE.elements if "required" in attributes} == required | {
+        "nombre",
+        "captcha_input",
+    }
+    assert not [attributes for _, attributes in PAGE.elements if "checked" in attributes]
 
 
-def test_every_error_code_has_its_place() -> None:
-    table = MODULE.partition("const ERRORS = {")[2].partition("\n};")[0]
+def test_every_error_that_a_visitor_can_meet_has_a_text() -> None:
+    (fields,) = re.findall("const FIELDS = {(.*?)}", MODULE, re.DOTALL)
+    (kinds,) = re.findall("const KINDS = {(.*?)}", MODULE, re.DOTALL)
+    named = set(re.findall(r'(\w+): "', fields)) | set(re.findall(r'^  "?([\w.]+)"?: "', kinds, re.MULTILINE))
+    others = {code for code in ErrorCode if code not in named}
 
-    assert sorted(re.findall(r"^  (\w+):", table, re.MULTILINE)) == sorted(map(str, ErrorCode))
+    assert named - {"offline", "invalid_body.too_large", "429"} <= set(map(str, ErrorCode))
+    assert [code for code in others if code.status >= 500] == [ErrorCode.INTERNAL_ERROR], "leaves it in doubt"
+    assert set(TEXTS["titles"]) == set(TEXTS["endings"]) == {"wait", "not_sent", "doubt", "site"}
+    assert {"wait", "doubt", "site", *re.findall('"?([\\w.]+)"?: "not_sent"', kinds)} <= TEXTS["errors"].keys()
+    assert {f"too_fast.{reason}" for reason in AGE_REASONS} <= TEXTS["errors"].keys()
+
+
+AGE_REASONS = {"too_early", "expired"}
+
+
+@pytest.mark.parametrize("rendered_at", [1, 10_000_000])
+def test_each_reason_of_too_fast_is_known(rendered_at: int) -> None:
+    with pytest.raises(ApiError) as refused:
+        check_age(rendered_at, now=5_000_000)
+
+    assert refused.value.details
+    assert refused.value.details["reason"] in AGE_REASONS
 
 
 def test_the_readme_says_what_becomes_of_every_error_code() -> None:
-    rows = re.findall(r"^\| ([a-z_, ]+) \|", (FOLDER / "README.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| ([a-z0-9_, ]+) \|", (FOLDER / "README.md").read_text(), re.MULTILINE)
     named = [name for row in rows for name in row.split(", ")]
 
     assert set(map(str, ErrorCode)) <= set(named)
 
 
-def test_the_captcha_is_as_long_as_the_service_wants_it() -> None:
-    assert f"const CAPTCHA_LENGTH = {CAPTCHA_LENGTH};" in MODULE
+def test_the_numbers_of_the_module_are_those_of_the_service_and_of_the_readme() -> None:
+    numbers = {
+        name: int(value.replace("_", ""))
+        for name, value in re.findall(r"^const (\w+) = ([\d_]+);", MODULE, re.MULTILINE)
+    }
+
+    slow, give_up, timeout = (numbers[name] // 1000 for name in ("SLOW_MS", "GIVE_UP_MS", "TIMEOUT_MS"))
+    steps = (
+        f"After {slow} seconds it says that it takes longer, after {give_up} it offers to stop waiting, after {timeout}"
+    )
+    assert steps in " ".join((FOLDER / "README.md").read_text().split())
+    assert numbers["CAPTCHA_LENGTH"] == CAPTCHA_LENGTH
+    assert numbers["MIN_AGE_MS"] == MIN_AGE_SECONDS * 1000
+    assert numbers["MAX_AGE_MS"] == MAX_AGE_SECONDS * 1000
 
 
 def test_the_honeypot_is_empty_and_outside_of_everybodys_reach() -> None:
@@ -145,6 +190,10 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
         attributes[name] or "" for _, attributes in PAGE.elements for name in ("src", "href") if name in attributes
     ]
 
-    assert sorted(addresses) == ["contact-form.css", "contact-form.js"]
+    links = {"/", "/privacidad"}
+    assert {address for address in addresses if not address.startswith("data:")} - links == {
+        "contact-form.css",
+        "contact-form.js",
+    }
     for path in (FOLDER / "contact-form.js", FOLDER / "contact-form.css"):
         assert not re.search(r"https?:|import\b|@import|url\(", path.read_text()), path

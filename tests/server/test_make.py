@@ -98,7 +98,7 @@ def developed(machine: Machine) -> Machine:
         ("test-deploy", "nginx nftables iproute2 systemd jq"),
         ("test-mta", "postfix libsasl2-modules opendkim opendkim-tools"),
         ("test-message", "spamassassin mutt"),
-        ("check", "nginx nftables iproute2 systemd jq chromium redis-server"),
+        ("check", "nginx nftables iproute2 systemd jq chromium firefox-esr redis-server"),
     ],
 )
 def test_what_is_missing_is_named_with_the_reason_before_it_is_installed(

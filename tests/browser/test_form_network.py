@@ -1,0 +1,295 @@
+"""The form on slow and broken networks: what was sent is sent once, or the visitor decides."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Playwright, expect
+
+from tests.browser.conftest import Later, Visit
+from tests.browser.relay import Relay
+from tests.browser.steps import RECEIVED, lines_of
+from tests.browser.visitor import FIELDS, VIEWPORTS, Visitor
+from tests.browser.website import Website
+from tests.chromium import launch_chromium
+from tests.mail.server import SmtpServer
+from tests.server.gunicorn import Server
+from tests.waiting import wait_until
+
+DOUBT = "No sabemos si su mensaje ha llegado"
+REPEATED = "Aviso: Puede estar repetida: se perdió la respuesta al primer envío."
+
+
+PATIENT = "(set => { window.setTimeout = (run, ms) => ms >= 10_000 ? 0 : set(run, ms); })(setTimeout)"
+"""The page neither offers to give up nor does so, however long the pictures take."""
+
+
+@pytest.fixture
+def answer(mail_server: SmtpServer) -> Iterator[threading.Event]:
+    """The service answers once it is set: until then it waits for its mail server."""
+    answer = threading.Event()
+    mail_server.on_message = lambda: None if answer.wait(60) else mail_server.disconnect()
+    yield answer
+    answer.set()  # the service would not stop before
+
+
+@pytest.mark.firefox
+def test_while_it_is_sent_nothing_can_be_edited_and_the_button_keeps_the_focus(
+    visitor: Visitor, mail_server: SmtpServer, answer: threading.Event
+) -> None:
+    visitor.page.evaluate(PATIENT)
+    visitor.fill()
+    visitor.field("captcha_input").press("Enter")
+
+    expect(visitor.button("Enviando…")).to_be_focused()
+    expect(visitor.button("Enviando…")).to_be_disabled()
+    expect(visitor.status).to_have_text("Enviando…")
+    for name in FIELDS:
+        expect(visitor.field(name)).to_be_disabled()
+    visitor.page.keyboard.type(" ")
+    visitor.page.keyboard.press("Enter")
+    # From here on it takes longer than it should.
+    expect(visitor.progress).to_have_text("Está tardando más de lo habitual.")
+    expect(visitor.button("Dejar de esperar")).to_be_hidden()
+    visitor.record("sending")
+    answer.set()
+    expect(visitor.confirmation).to_be_focused()
+    assert len(visitor.posts) == len(mail_server.arrivals) == 1
+
+
+@pytest.mark.firefox
+def test_a_double_click_sends_once(visitor: Visitor, mail_server: SmtpServer) -> None:
+    visitor.fill()
+    visitor.button("Enviar solicitud").dblclick()
+
+    expect(visitor.confirmation).to_be_visible()
+    assert len(visitor.posts) == len(mail_server.arrivals) == 1
+
+
+def test_who_gives_up_after_ten_seconds_is_asked_before_it_is_sent_again(
+    visitor: Visitor, mail_server: SmtpServer, later: Later, answer: threading.Event
+) -> None:
+    visitor.page.evaluate(PATIENT.replace("ms >= 10_000", "ms === 30_000"))
+    visitor.fill()
+    visitor.send()
+    wait_until(lambda: mail_server.arrivals)
+    visitor.page.clock.run_for(10_000)
+    visitor.record("giving-up")
+    visitor.button("Dejar de esperar").click()
+
+    visitor.sees_a_summary(DOUBT, "Hemos dejado de esperar la respuesta.", "¿Quiere enviarlo otra vez?")
+    expect(visitor.button("Enviar solicitud")).to_be_hidden()
+    visitor.still_has_what_was_typed()
+    visitor.record("question")
+    # No way leads around the question, and a "no" loses nothing.
+    visitor.field("nombre").press("Enter")
+    expect(visitor.summary).to_be_focused()
+    visitor.button("No, dejarlo así").click()
+    expect(visitor.summary).to_be_hidden()
+    expect(visitor.button("Enviar otra vez")).to_be_focused()
+    expect(visitor.status).to_have_text("No se ha enviado otra vez.")
+    visitor.still_has_what_was_typed()
+    assert len(visitor.posts) == 1
+
+    answer.set()
+    later()
+    visitor.button("Enviar otra vez").click()
+    expect(visitor.confirmation).to_contain_text(RECEIVED)
+    assert REPEATED in lines_of(mail_server, 1)
+
+
+def test_without_an_answer_for_half_a_minute_the_page_asks(
+    visitor: Visitor, mail_server: SmtpServer, later: Later, answer: threading.Event
+) -> None:
+    visitor.fill()
+    visitor.send()
+    wait_until(lambda: mail_server.arrivals)
+    visitor.page.clock.run_for(30_000)
+
+    visitor.sees_a_summary(DOUBT, "Hemos esperado la respuesta 30 segundos y no ha llegado.")
+    answer.set()
+    later()
+    visitor.button("Enviar otra vez").click()
+    expect(visitor.confirmation).to_contain_text(RECEIVED)
+    assert REPEATED in lines_of(mail_server, 1)
+    assert not [line for line in lines_of(mail_server, 1) if line.startswith("Ts")]
+
+
+@pytest.mark.firefox
+def test_a_connection_that_breaks_after_the_message_has_arrived(
+    visitor: Visitor, mail_server: SmtpServer, relay: Relay
+) -> None:
+    mail_server.on_message = relay.cut
+    visitor.fill()
+    visitor.send()
+
+    visitor.sees_a_summary(DOUBT, "La conexión se ha cortado antes de que llegara nuestra respuesta.")
+    expect(visitor.request_id).to_be_hidden()
+    visitor.still_has_what_was_typed()
+    mail_server.on_message = lambda: None
+    relay.take_new_address()
+    visitor.button("Enviar otra vez").click()
+    expect(visitor.confirmation).to_contain_text(RECEIVED)
+    assert REPEATED in lines_of(mail_server, 1)
+
+
+def test_a_service_out_of_reach_loses_nothing(unserved: Visitor) -> None:
+    unserved.fill()
+    unserved.send()
+
+    unserved.sees_a_summary(DOUBT, "La conexión se ha cortado")
+    unserved.record("unreachable")
+    unserved.still_has_what_was_typed()
+    assert len(unserved.posts) == 1
+
+
+def test_in_airplane_mode_nothing_is_in_doubt(visitor: Visitor, mail_server: SmtpServer) -> None:
+    visitor.fill()
+    visitor.page.context.set_offline(True)
+    visitor.send()
+
+    visitor.sees_a_summary("Su mensaje no ha llegado", "No hay conexión a internet: envíelo cuando la recupere.")
+    visitor.still_has_what_was_typed()
+    visitor.record("offline")
+    visitor.page.context.set_offline(False)
+    visitor.button("Enviar otra vez").click()
+
+    expect(visitor.confirmation).to_contain_text(RECEIVED)
+    assert not [line for line in lines_of(mail_server) if "Aviso" in line]
+
+
+@pytest.mark.parametrize("way", ["reloaded", "left and come back to"])
+def test_a_page_that_was_left_while_it_was_sent_asks(
+    visitor: Visitor, mail_server: SmtpServer, relay: Relay, answer: threading.Event, way: str
+) -> None:
+    visitor.fill("ventas")
+    visitor.field("tema").select_option("Otro tema")
+    visitor.send()
+    wait_until(lambda: mail_server.arrivals)
+    if way == "reloaded":
+        visitor.page.reload()
+    else:
+        visitor.page.goto("about:blank")
+        visitor.page.go_back()
+
+    visitor.sees_a_summary(DOUBT, "¿Quiere enviarlo otra vez?")
+    answer.set()
+    relay.take_new_address()
+    relay.cut()
+    visitor.still_has_what_was_typed()
+    expect(visitor.field("tema")).to_have_value("Otro tema")
+    visitor.field("captcha_input").fill(visitor.hear_captcha())
+    visitor.button("Enviar otra vez").click()
+    expect(visitor.confirmation).to_contain_text(RECEIVED)
+    assert {"Tema: Otro tema", REPEATED} <= set(lines_of(mail_server, 1))
+    visitor.page.reload()
+    expect(visitor.summary).to_be_hidden()
+
+
+def test_what_has_arrived_is_not_restored_to_be_sent_again(visitor: Visitor) -> None:
+    visitor.fill("ventas")
+    visitor.send()
+    expect(visitor.confirmation).to_be_focused()
+    visitor.page.goto("about:blank")
+    visitor.page.go_back()
+
+    expect(visitor.confirmation).to_be_hidden()
+    for name in FIELDS:
+        expect(visitor.field(name)).to_have_value("")
+
+
+def test_a_page_that_went_away_before_it_was_sent_comes_back_as_it_was(visitor: Visitor) -> None:
+    visitor.fill("ventas")
+    visitor.page.goto("about:blank")
+    visitor.page.go_back()
+
+    visitor.still_has_what_was_typed()
+    expect(visitor.field("tema")).to_be_visible()
+    visitor.field("captcha_input").fill(visitor.hear_captcha())
+    visitor.send()
+    expect(visitor.confirmation).to_contain_text(RECEIVED)
+
+
+@pytest.fixture
+def caching_browser(playwright: Playwright) -> Iterator[Browser]:
+    browser = launch_chromium(playwright, ignore_default_args=["--disable-back-forward-cache"])
+    yield browser
+    browser.close()
+
+
+def test_the_back_forward_cache_restores_the_confirmation(
+    caching_browser: Browser, website: Website, service: Server, relay: Relay
+) -> None:
+    for _ in range(3):  # a browser that is busy may not keep a page
+        page = caching_browser.new_page(viewport=VIEWPORTS["desktop"])
+        page.add_init_script("addEventListener('pageshow', ({ persisted }) => { window.isRestored = persisted; })")
+        visitor = Visitor(page, website.address(f"http://127.0.0.1:{service.port}"))
+        visitor.open()
+        visitor.fill()
+        visitor.send()
+        expect(visitor.confirmation).to_be_focused()
+        page.evaluate("delete window.isRestored")
+        page.goto(f"{visitor.url}?otra")
+        page.evaluate("history.back()")
+        page.wait_for_function("!location.search && 'isRestored' in window")
+        if page.evaluate("window.isRestored"):
+            break
+        relay.take_new_address()
+        relay.cut()
+
+    assert page.evaluate("window.isRestored")
+    expect(visitor.confirmation).to_contain_text(RECEIVED)
+    visitor.button("Corregir la dirección").click()
+    visitor.still_has_what_was_typed()
+    assert len(visitor.posts) == 1
+
+
+@pytest.mark.parametrize("button", ["Dejar de esperar", "No, dejarlo así"])
+def test_a_double_click_on_a_button_that_gives_way_to_another_does_not_send(
+    visitor: Visitor, mail_server: SmtpServer, later: Later, answer: threading.Event, button: str
+) -> None:
+    visitor.page.set_viewport_size(VIEWPORTS["phone"])  # on which one button takes the place of the other
+    visitor.fill()
+    visitor.send()
+    wait_until(lambda: mail_server.arrivals)
+    visitor.page.clock.run_for(10_000)
+    if button != "Dejar de esperar":
+        visitor.button("Dejar de esperar").click()
+    visitor.button(button).dblclick()
+
+    expect(visitor.button("Enviar otra vez")).to_be_visible()
+    answer.set()
+    later()
+    visitor.button("Enviar otra vez").click()
+    expect(visitor.confirmation).to_contain_text(RECEIVED)
+    assert len(visitor.posts) == len(mail_server.arrivals) == 2
+
+
+def test_a_question_comes_back_with_the_fields_that_a_website_adds(unserved: Visitor) -> None:
+    added = """document.querySelector("#contact-fields").insertAdjacentHTML("beforeend", `
+      <label><input type="checkbox" name="boletin" value="si"> Boletín</label><input type="file" name="plano">`)"""
+    unserved.page.add_init_script(
+        f"document.addEventListener('readystatechange', () => {{ {added} }}, {{ once: true }})"
+    )
+    unserved.open()
+    unserved.fill("distribuidor")
+    unserved.field("boletin").check()
+    unserved.send()
+    unserved.sees_a_summary(DOUBT)
+    unserved.page.reload()
+
+    unserved.sees_a_summary(DOUBT)
+    expect(unserved.field("boletin")).to_be_checked()
+    unserved.still_has_what_was_typed()
+
+
+def test_a_chosen_kind_outlives_the_one_in_the_address(service: Server, visit: Visit) -> None:
+    visitor = visit(service.port, query="?tipo=ventas")
+    visitor.choose("distribuidor")
+    visitor.page.goto("about:blank")
+    visitor.page.go_back()
+
+    expect(visitor.field("tipo_de_partner")).to_be_visible()
+    expect(visitor.field("tema")).to_be_hidden()

@@ -1,0 +1,187 @@
+"""The example form as a page: its weight, its head, its texts, its print and its steadiness."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from tests.browser.conftest import Later
+from tests.browser.relay import Relay
+from tests.browser.steps import RECEIVED, spend_quota
+from tests.browser.translation import Translation
+from tests.browser.visitor import FIELDS, THEMES, VIEWPORTS, Theme, Visitor
+from tests.browser.website import FOLDER, Website
+from tests.mail.server import SmtpServer, parse, text_of
+from tests.server.gunicorn import Server
+
+ENGLISH: dict[str, str] = json.loads((Path(__file__).parent / "english.json").read_text())
+MAX_BYTES = 40_000
+CONSTANT = {"Error: {title}", "."}
+"""What is the same in both languages."""
+
+
+def test_the_three_files_are_light() -> None:
+    files = [path for path in FOLDER.iterdir() if path.name != "README.md"]
+
+    assert {path.name for path in files} == {"index.html", "contact-form.css", "contact-form.js"}
+    assert sum(path.stat().st_size for path in files) < MAX_BYTES
+
+
+def come_late(route: Route) -> None:
+    """As on a slow network."""
+    time.sleep(0.5)
+    route.continue_()
+
+
+@pytest.mark.parametrize("query", ["", "?tipo=onboarding"])
+@pytest.mark.parametrize("layout", VIEWPORTS)
+def test_nothing_moves_while_the_page_loads(
+    browser: Browser, website: Website, service: Server, layout: str, query: str
+) -> None:
+    with browser.new_context(viewport=VIEWPORTS[layout]) as context:
+        page = context.new_page()
+        page.route("**/contact-form.js", come_late)
+        page.add_init_script(
+            "window.shifts = []; new PerformanceObserver(list => window.shifts.push(...list.getEntries()))"
+            ".observe({ type: 'layout-shift', buffered: true });"
+        )
+        page.goto(website.address(f"http://127.0.0.1:{service.port}", query=query))
+        expect(page.get_by_role("button", name="Otra imagen")).to_be_visible()
+        # Two frames later all that was to move has moved.
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+        assert page.evaluate("shifts.map(shift => shift.sources.map(({ node }) => node?.outerHTML))") == []
+
+
+def test_the_page_has_what_a_page_needs(unserved: Visitor) -> None:
+    page = unserved.page
+    privacy = page.get_by_text("Usaremos sus datos solo para responderle.").get_by_role("link")
+
+    expect(privacy).to_have_text("Política de privacidad")
+    assert page.locator("[rel=icon]").count() == 1
+    assert page.locator("[name=description]").count() == 1
+    assert page.locator("header li").count() == 3
+    for theme in THEMES:
+        page.emulate_media(color_scheme=theme)
+        colour = page.locator(f"[name=theme-color][media*={theme}]").get_attribute("content")
+        assert colour
+        assert page.evaluate(
+            "colour => { const style = getComputedStyle(document.body); document.body.style.outlineColor = colour;"
+            " return style.outlineColor === style.backgroundColor; }",
+            colour,
+        )
+
+
+def test_the_policy_of_the_website_lets_the_icon_through(website: Website, service: Server, browser: Browser) -> None:
+    messages: list[str] = []
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.on("console", lambda message: messages.append(message.text))
+        page.goto(website.address(f"http://127.0.0.1:{service.port}"))
+        icon = page.locator("[rel=icon]").get_attribute("href")
+        loaded = page.evaluate(
+            "src => Object.assign(new Image(), { src }).decode().then(() => true, () => false)", icon
+        )
+
+    assert loaded
+    assert messages == []
+
+
+def test_every_target_is_large_enough(unserved: Visitor) -> None:
+    unserved.page.set_viewport_size(VIEWPORTS["phone"])
+    targets = unserved.page.locator("button:visible, .kinds label, input:not([type=radio], [name=_bp_check]), textarea")
+
+    boxes = [target.bounding_box() for target in targets.all()]
+
+    assert len(boxes) > 10
+    assert [box for box in boxes if box is not None and min(box["width"], box["height"]) < 44] == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_confirmation_is_printed_on_one_sheet(visitor: Visitor, mail_server: SmtpServer, theme: Theme) -> None:
+    visitor.fill(mensaje="Una línea del mensaje.\n" * 200)
+    visitor.send()
+    expect(visitor.confirmation).to_contain_text(RECEIVED)
+    visitor.page.get_by_text("Lo que ha escrito").click()
+
+    visitor.page.emulate_media(color_scheme=theme, media="print")
+    printed = visitor.page.pdf(format="A4")
+
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1
+    expect(visitor.confirmation).to_contain_text(parse(mail_server.arrivals[0])["X-Reference"])
+    expect(visitor.page.locator("pre")).to_be_hidden()
+    for name in ("Copiar", "Corregir la dirección", "Enviar otra solicitud"):
+        expect(visitor.button(name)).to_be_hidden()
+    assert visitor.confirmation.evaluate("element => getComputedStyle(element).color") == "rgb(22, 34, 46)"
+
+
+@pytest.fixture
+def english_website(website: Website) -> Iterator[None]:
+    website.adapt = lambda page: Translation(page, "en", ENGLISH).page
+    yield
+    website.adapt = str
+
+
+def spanish_on(page: Page) -> list[str]:
+    shown = page.locator("html").evaluate(
+        "page => [document.title, page.innerText, ...[...page.querySelectorAll('*')].map(element => element.ariaLabel)]"
+        ".join('\\n')"
+    )
+    return [text for text in ENGLISH if text not in CONSTANT and re.search(rf"\b{re.escape(text)}", shown)]
+
+
+@pytest.mark.usefixtures("english_website")
+def test_another_language_is_a_matter_of_the_texts_in_the_page(
+    visitor: Visitor, service: Server, mail_server: SmtpServer, relay: Relay, later: Later
+) -> None:
+    """The texts are replaced in index.html alone: no word of Spanish is left in any state."""
+    page = visitor.page
+    visitor.open()
+    assert spanish_on(page) == []
+    page.get_by_role("button", name="Send request").click()
+    expect(page.get_by_role("link", name="Choose how we can help you.")).to_be_visible()
+    expect(page).to_have_title("Error: Contact sales")
+    assert spanish_on(page) == []
+
+    page.get_by_label("Register my business").check()
+    page.get_by_label("Line of business").select_option("Retail")
+    for label, name in (("Full name", "nombre"), ("Company", "empresa"), ("E-mail address", "email")):
+        page.get_by_label(label).fill(FIELDS[name])
+    page.get_by_role("button", name="Listen to the code").click()
+    assert page.evaluate("window.language") == "en"
+    page.get_by_label("Code in the picture", exact=True).fill("".join(re.findall(r"\w", page.evaluate("spoken"))))
+    spend_quota(service)
+    page.get_by_role("button", name="Send request").click()
+    expect(page.get_by_text("We have just received another form")).to_be_visible()
+    assert spanish_on(page) == []
+
+    later()
+    mail_server.on_message = relay.cut
+    page.get_by_role("button", name="Send request").click()
+    expect(page.get_by_text("Do you want to send it again?")).to_be_visible()
+    assert spanish_on(page) == []
+
+    mail_server.on_message = lambda: None
+    later()
+    page.get_by_role("button", name="Send again").click()
+    expect(page.get_by_role("heading", name="We have received your request")).to_be_visible()
+    assert spanish_on(page) == []
+    assert "Sector: Retail" in text_of(mail_server.arrivals[1])
+    assert "Aviso: This may be a repeat" in text_of(mail_server.arrivals[1])
+
+
+def test_every_text_is_in_the_page_and_has_a_translation() -> None:
+    translation = Translation((FOLDER / "index.html").read_text(), "en", ENGLISH)
+
+    assert translation.used == ENGLISH.keys()
+    module, style = ((FOLDER / f"contact-form.{kind}").read_text() for kind in ("js", "css"))
+    code = re.sub(r"/\*.*?\*/|//.*", "", module, flags=re.DOTALL)
+    # What a person reads has a space in it: in the module only addresses of elements have.
+    assert [text for text in re.findall('"([^"\n]*)"', code) if " " in text and text[0] not in "[.#:("] == []
+    assert [text for text in re.findall(" content: (.*);", style) if re.search("[a-z]", text)] == []
