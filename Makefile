@@ -146,7 +146,8 @@ format: $(VENV)/.dev ## Format the code and the document, and correct simple mis
 
 # The tests with a real redis-server alone run most of this module, so it has to reach its coverage by itself.
 SHARED_LIMITS := app/ratelimit/shared.py
-CHECKS := lint lint-api test test-redis test-deploy test-browser
+# The longest come early, so that none of them is left to run alone.
+CHECKS := lint test-browser test-deploy test test-redis lint-api
 
 check: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters and all tests but the attacks, side by side, and report the coverage
 	@$(call need,$(DEPLOY) $(BROWSERS) $(REDIS))
