@@ -33,7 +33,8 @@ class Relay(ThreadingTCPServer):
         return self.server_address[1]
 
     def take_new_address(self) -> None:
-        """From here on connections come from a client that the service has not seen: all of 127/8 is this machine."""
+        """From here on requests come from a client that the service has not seen: all of 127/8 is this machine."""
+        self.cut()  # a browser would go on using the connections that it has, from the address before
         high, low = divmod(next(self._addresses), 250)
         self.address = f"127.1.{high}.{low + 1}"
 

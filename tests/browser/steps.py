@@ -11,6 +11,7 @@ from tests.mail.server import SmtpServer, text_of
 from tests.server.gunicorn import Server
 
 RECEIVED = "Hemos recibido su solicitud"
+DOUBT = "No sabemos si su mensaje ha llegado"
 COUNTDOWN = re.compile(r"Podrá enviarlo dentro de \d+ s\.")
 COUNTDOWN_ENDS = "Ya puede enviarlo."
 
@@ -21,12 +22,13 @@ def spend_quota(service: Server) -> None:
     assert response.status == 400
 
 
-def answer_with(visitor: Visitor, **answer: Any) -> None:
+def answer_with(visitor: Visitor, *, rate_limit: str = "", **answer: Any) -> None:
     """Let the contact path answer so, with a request id."""
     headers = {
         "Access-Control-Allow-Origin": "*",
-        "Access-Control-Expose-Headers": "X-Request-ID",
+        "Access-Control-Expose-Headers": "RateLimit, X-Request-ID",
         "X-Request-ID": REQUEST_ID,
+        "RateLimit": rate_limit,
     }
     visitor.page.route("**/api/v1/contact", lambda route: route.fulfill(headers=headers, **answer))
 

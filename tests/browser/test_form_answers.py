@@ -14,7 +14,7 @@ from playwright.sync_api import Route, expect
 
 from app.errors import ErrorCode
 from tests.browser.conftest import Visit
-from tests.browser.steps import COUNTDOWN, COUNTDOWN_ENDS, RECEIVED, answer_with, lines_of, spend_quota
+from tests.browser.steps import COUNTDOWN, COUNTDOWN_ENDS, DOUBT, RECEIVED, answer_with, lines_of, spend_quota
 from tests.browser.visitor import FIELDS, Visitor
 from tests.factories import REQUEST_ID, SUNSET
 from tests.mail.server import SmtpServer
@@ -257,13 +257,8 @@ def test_a_fault_of_the_website_is_no_fault_of_the_visitor(
 
 
 def test_a_fault_of_the_website_is_not_waited_for(unserved: Visitor) -> None:
-    headers = {
-        "Access-Control-Allow-Origin": "*",
-        "Access-Control-Expose-Headers": "*",
-        "RateLimit": '"default";r=0;t=30',
-    }
     body = json.dumps({"error": {"code": "invalid_body", "details": {"reason": "syntax"}}})
-    unserved.page.route("**/api/v1/contact", lambda route: route.fulfill(status=400, headers=headers, body=body))
+    answer_with(unserved, rate_limit='"default";r=0;t=30', status=400, body=body)
     unserved.fill()
     unserved.send()
 
@@ -281,7 +276,6 @@ def test_a_version_that_was_retired(visit: Visit, tmp_path: Path) -> None:
 
 
 WAIT = "Espere unos segundos para enviarlo"
-DOUBT = "No sabemos si su mensaje ha llegado"
 SITE = "No podemos recibir su mensaje por esta página"
 
 
