@@ -119,9 +119,11 @@ async function submit(event) {
   if (showFaults(findFaults())) return;
 
   const body = filledIn();
+  mark({ unanswered: `${body}` });
   lock(true);
   const { error, headers } = await send(body);
   lock(false);
+  mark({ unanswered: "" });
   const { remaining, reset } = quota(headers);
   const tooFast = error?.code === "too_fast";
   if (tooFast) {
@@ -139,7 +141,6 @@ async function submit(event) {
 function lock(locked) {
   clearTimeout(announcement);
   button.focus();
-  remember(locked);
   fields.disabled = locked;
   button.ariaDisabled = locked || null;
   button.textContent = locked ? texts.sending : buttonText;
@@ -152,11 +153,7 @@ function filledIn() {
   return new URLSearchParams(new FormData(form));
 }
 
-/** Keep what no answer has come to, should the page be left or loaded again. */
-function remember(isUnanswered) {
-  mark({ unanswered: isUnanswered ? `${filledIn()}` : "" });
-}
-
+/** Keep it, should the page be left or loaded again. */
 function mark(state) {
   history.replaceState({ ...history.state, ...state }, "");
 }
@@ -235,7 +232,8 @@ function countCharacters(control) {
 function showError({ code: name, status: httpStatus, details }, headers = new Headers()) {
   if (name === "bad_captcha") renewCaptcha();
   const named = Object.keys(details?.fields ?? { [FIELDS[name]]: "" }).filter((field) => form.elements[field]);
-  const textOf = (field) => texts.errors[FIELDS[name] && name] ?? controlOf(field).dataset.invalid ?? texts.check_field;
+  const ownText = FIELDS[name] && texts.errors[name];
+  const textOf = (field) => ownText ?? controlOf(field).dataset.invalid ?? texts.check_field;
   if (showFaults(Object.fromEntries(named.map((field) => [field, textOf(field)])))) return "field";
 
   const keys = [`${name}.${details?.reason}`, name, httpStatus];
@@ -263,7 +261,7 @@ function showError({ code: name, status: httpStatus, details }, headers = new He
 function ask(isOpen) {
   question.hidden = !isOpen;
   sendRow.hidden = isOpen;
-  remember(isOpen);
+  mark({ unanswered: isOpen ? `${filledIn()}` : "" });
 }
 
 function closeQuestion() {
