@@ -1,25 +1,36 @@
-"""What happens to requests while the service is reloaded, upgraded, stopped, or held by slow clients."""
+"""What happens to requests while the service is reloaded, upgraded, stopped, or held by slow or rude clients."""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from h2.connection import H2Connection
+from h2.events import PingAckReceived
 
 from tests.deploy.load import Load, load, new_client
-from tests.deploy.site import Site, site
+from tests.deploy.site import SERVER_NAME, Site, site
 from tests.mail.server import SmtpServer
 
 ALL_WELL = {("GET", "200"), ("POST", "200")}
 ANSWERS = 50
 SLOW_CLIENTS = 100
+RESETS = 60
+"""In one write. nginx closes a connection that sends it more than twice its limit of streams at once."""
+REQUESTS_OF_A_CLIENT = 32
+RATE, BURST = 100, 200
+RUDE = "127.9.9.9"
+"""No other client has an address in its network, which the log shows."""
 
 
 @dataclass(frozen=True)
@@ -166,3 +177,69 @@ def begin(number: int) -> bytes:
 def drip(connections: Sequence[socket.socket]) -> None:
     for connection in connections:
         connection.sendall(b"{")
+
+
+def test_resets_over_http_2_free_no_place_in_the_service(tmp_path: Path) -> None:
+    with site(tmp_path, "0") as served:
+        worker = served.worker("0")
+        os.kill(worker, signal.SIGSTOP)  # no request ends in the meantime
+        try:
+            before = held(served)
+            for _ in range(BURST // RESETS):
+                open_and_reset(served)
+            taken = held(served) - before
+        finally:
+            os.kill(worker, signal.SIGCONT)
+
+    assert taken == REQUESTS_OF_A_CLIENT
+
+
+def test_resets_over_http_2_pass_at_100_a_second_and_fail_nobody_else(shared: UnderLoad) -> None:
+    served = shared.serve("0")
+    stop = threading.Event()
+
+    def attack() -> None:
+        while not stop.is_set():
+            open_and_reset(served)
+
+    begun = time.monotonic()
+    with ThreadPoolExecutor() as pool:
+        attacker = pool.submit(attack)
+        try:
+            with load(served) as beside:
+                beside.wait_for(ANSWERS)
+        finally:
+            stop.set()
+        attacker.result()
+    seconds = time.monotonic() - begun
+
+    beside.report("beside a client that resets its requests")
+    assert beside.outcomes.keys() == ALL_WELL
+    # However slow the machine is, nginx lets through no more in that time.
+    assert 0 < served.log("0").count('"client": "127.9.9.0/24"') <= BURST + RATE * (seconds + 1)
+
+
+def open_and_reset(served: Site) -> None:
+    """Requests that are reset in the same write, on a connection of their own; return once nginx has read them."""
+    fields = [(":method", "GET"), (":scheme", "https"), (":authority", SERVER_NAME), (":path", "/api/v1/health")]
+    http_2 = served.tls()
+    http_2.set_alpn_protocols(["h2"])
+    state = H2Connection()
+    state.initiate_connection()
+    for _ in range(RESETS):
+        stream = state.get_next_available_stream_id()
+        state.send_headers(stream, fields, end_stream=True)
+        state.reset_stream(stream)
+    state.ping(bytes(8))
+    with served.connect(RUDE, tls=http_2) as connection:
+        connection.sendall(state.data_to_send())
+        has_read = False
+        while not has_read:
+            received = connection.recv(65_536)
+            assert received
+            has_read = any(isinstance(event, PingAckReceived) for event in state.receive_data(received))
+
+
+def held(served: Site) -> int:
+    """The connections to instance 0, also those that it has not accepted and those whose other end is closed."""
+    return Path("/proc/net/unix").read_text().count(f" {served.directory}/run/0/gunicorn.sock\n")
