@@ -41,7 +41,12 @@ SUBJECT_LENGTH = 120
 _MOST_LEVELS = 3
 """The levels of lists and objects that are shown as such. Deeper ones would leave no room for their text."""
 
+MOST_ROWS = 190
+"""The most rows of other fields. A letter has 200: nine more that the service names, and one for the rest."""
+
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
+_ESCAPED_CONTROL = re.compile(r"(?<!\\)\\u00[01][0-9a-f]")
+"""In JSON. One byte of a form would take 14 in the message."""
 _KNOWN = {*SENDER, MESSAGE, *HIDDEN}
 # One capital begins a word, several are an abbreviation.
 _LOWER, _UPPER = "a-záéíóúüñ", "A-ZÁÉÍÓÚÜÑ"
@@ -109,7 +114,7 @@ class Letter:
             reply_to,
             sender,
             asked=[Field(label, asked[field]) for field, label in ASKED.items() if asked.get(field)],
-            others=_fields({name: value for name, value in values.items() if name not in _KNOWN and name not in asked}),
+            others=_others({name: value for name, value in values.items() if name not in _KNOWN and name not in asked}),
             message=visible(values.get(MESSAGE, "")),
         )
 
@@ -143,8 +148,26 @@ def _tel(phone: str) -> str:
     return f"tel:{plus}{digits}" if len(digits) in _PHONE_DIGITS else ""
 
 
-def _fields(values: dict[str, Any], level: int = 0) -> list[Field]:
-    return [Field(_label(name), shown) for name, value in values.items() if (shown := _shown(value, level))]
+def _others(values: dict[str, Any]) -> list[Field]:
+    """The fields in MOST_ROWS rows. One more has, as JSON, those that take too many."""
+    fields, rest, room = [], {}, MOST_ROWS
+    for name, value in values.items():
+        if shown := _shown(value, 0):
+            if (rows := _rows(shown)) > room:
+                rest[name] = value
+            else:
+                room -= rows
+                fields.append(Field(_label(name), shown))
+    if rest:
+        fields.append(Field("Demás datos", one_line(_ESCAPED_CONTROL.sub(" ", _to_json(rest)))))
+    return fields
+
+
+def _rows(value: Value) -> int:
+    """The rows of a value: its own, one more with each further line, and those of what it holds."""
+    if isinstance(value, str):
+        return 1 + value.count("\n")
+    return 1 + sum(_rows(part.value if isinstance(part, Field) else part) for part in value)
 
 
 def _shown(value: Any, level: int) -> Value:
@@ -162,7 +185,8 @@ def _shown(value: Any, level: int) -> Value:
         case list():
             return [shown for item in value if (shown := _shown(item, level + 1))]
         case dict():
-            return tuple(_fields(value, level + 1))
+            named = ((_label(name), _shown(item, level + 1)) for name, item in value.items())
+            return tuple(Field(label, shown) for label, shown in named if shown)
         case _:
             return str(value).replace(".", ",")
 

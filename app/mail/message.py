@@ -7,6 +7,9 @@ from dataclasses import dataclass
 KIND_HEADER = "X-Form-Type"
 """Header field that names the form kind, so that ``mail list`` shows it without reading personal data."""
 
+MAX_MESSAGE_BYTES = 1_000_000
+"""The form of 64 KiB that makes the longest message stays below. MOST_ROWS of the letter sees to it."""
+
 REFERENCE_HEADER = "X-Reference"
 """Header field with the reference of the submission."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.mail.kept import Name, State, parse_name
-from app.mail.message import KIND_HEADER, Message
+from app.mail.message import KIND_HEADER, MAX_MESSAGE_BYTES, Message
 from app.settings import PRIVATE_DIRECTORY, SettingsError
 
 FOLDERS = ("tmp", "new", "cur")
@@ -30,8 +30,8 @@ PROBE = bytes(2**16)
 
 _USUAL = 2**14
 """The bytes that are read of a file at first; to ask for its size would take as long."""
-_LARGEST = 2**21
-"""The most bytes that are read of a file; the longest form makes a message of less than a megabyte."""
+_LARGEST = 6 * MAX_MESSAGE_BYTES
+"""The most bytes that are read of a file. Before a letter's rows were bounded, a form could make 5.6 MB."""
 _WRITING_SECONDS = 3600.0
 """Age of a leftover: an older file in tmp/ that nobody has locked. A message stays in tmp/ for milliseconds."""
 

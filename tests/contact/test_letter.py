@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from app.contact.letter import ASKED, HIDDEN, MESSAGE, SENDER, Field, Letter
+from app.contact.letter import ASKED, HIDDEN, MESSAGE, MOST_ROWS, SENDER, Field, Letter
 from app.contact.schema import ContactSchema, examine
 from tests.contact.submissions import letter_of
 from tests.factories import contact_body
@@ -111,6 +112,57 @@ class TestValues:
     )
     def test_a_value_reads_as_a_person_would_write_it(self, value: Any, expected: Any) -> None:
         assert shown(value) == expected
+
+
+class TestRows:
+    """A letter has 200 rows and its message: 9 with a label of the service, 190 of other fields, and 1 for the rest."""
+
+    def test_the_labels_of_the_service_leave_190(self) -> None:
+        longest = letter_of(email="josé@example.com", **dict.fromkeys(ASKED, "x"))
+
+        assert len(longest.sender) + len(longest.asked) + MOST_ROWS + 1 == 200
+
+    def test_all_that_fit_have_a_row(self) -> None:
+        assert others(**{f"d{number}": "x" for number in range(190)}, vacío=[]) == [
+            (f"D{number}", "x") for number in range(190)
+        ]
+
+    def test_those_that_have_no_row_are_one_text(self) -> None:
+        fields = {f"d{number}": f"valor {number}" for number in range(5000)}
+
+        *rows, (label, rest) = others(**fields)
+
+        assert rows == [(f"D{number}", f"valor {number}") for number in range(190)]
+        assert label == "Demás datos"
+        assert json.loads(rest) == dict(list(fields.items())[190:])
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            pytest.param([str(number) for number in range(500)], id="list"),
+            pytest.param({f"d{number}": "x" for number in range(500)}, id="object"),
+            pytest.param([{"a": {"b": "x"}}] * 100, id="objects in objects"),
+            pytest.param([["x"] * 20] * 20, id="lists in a list"),
+            pytest.param("x\n" * 500, id="lines"),
+            pytest.param(["x\n" * 500], id="lines in a list"),
+        ],
+    )
+    def test_a_value_that_takes_too_many_is_among_the_rest(self, value: Any) -> None:
+        before, after, (_, rest) = others(antes=["a", "b"], dato=value, luego=["c"])
+
+        assert (before, after) == (("Antes", ["a", "b"]), ("Luego", ["c"]))
+        assert json.loads(rest) == {"dato": value}
+
+    def test_values_share_the_rows(self) -> None:
+        first, third, (_, rest) = others(a=["x"] * 99, b=["y"] * 90, c=["z"] * 89)
+
+        assert (first, third) == (("A", ["x"] * 99), ("C", ["z"] * 89))
+        assert json.loads(rest) == {"b": ["y"] * 90}
+
+    def test_the_rest_is_fit_to_be_shown(self) -> None:
+        ((_, rest),) = others(dato=["Ana \u202egnp.exe\u2028Bcc: x"] + ["x"] * 500)
+
+        assert rest.startswith('{"dato": ["Ana gnp.exe Bcc: x", "x"')
 
 
 class TestLabels:

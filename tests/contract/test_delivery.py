@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from string import ascii_letters
 from typing import Any
 
 import pytest
 import trustme
 
+from app.api.body import MAX_BODY_BYTES
+from app.mail.message import MAX_MESSAGE_BYTES
 from tests.client import ValidatingClient
-from tests.conftest import MakeClient
+from tests.conftest import MakeApp, MakeClient
 from tests.factories import contact_body
 from tests.mail.server import DROP, HANG, HOST, SmtpServer, parse, text_of
+from tests.waiting import wait_until
 
 PATHS = ["/api/v1/contact", "/contact.php"]
 KINDS = {
@@ -304,6 +310,57 @@ def test_the_longest_texts_arrive(make_client: MakeClient, server: SmtpServer) -
     text = text_of(server.arrivals[0])
     assert f"Nombre: {'支' * 200}\n" in text
     assert text.endswith(f"\nMensaje\n\n{'😀' * 5000}\n")
+
+
+FORM, JSON = "application/x-www-form-urlencoded", "application/json"
+ENCODERS: dict[str, Callable[[dict[str, Any]], bytes]] = {
+    FORM: lambda body: "&".join(f"{name}={value}" for name, value in body.items()).encode(),
+    JSON: lambda body: json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(),
+}
+
+
+def filled(content_type: str, costly: str, **fields: Any) -> tuple[str, bytes]:
+    """A body of 64 KiB: these fields, and a last one with as much of a costly text as there is room for."""
+    body = {"form_type": "demo", "email": "maria@example.com", **fields, "z": "el final"}
+    room = MAX_BODY_BYTES - len(ENCODERS[content_type](body))
+    return content_type, ENCODERS[content_type](body | {"z": costly * room + "el final"})
+
+
+def named(letters: str, value: str) -> dict[str, str]:
+    """Many fields, each with a name of two letters."""
+    return dict.fromkeys(map("".join, product(letters, repeat=2)), value)
+
+
+LINES = "א\n" * 2500
+"""From right to left: each takes 18 times its room."""
+ROWS = {f"א{number:x}": "א" for number in range(190)}
+HUGE = {
+    # The longest message that a search has found, by far not 1 MB.
+    "quotes in short fields": filled(FORM, '"', mensaje=LINES, **ROWS, **named(ascii_letters.replace("t", ""), '"')),
+    "control characters": filled(FORM, "\x01", mensaje=LINES, **ROWS, **named(bytes(range(32)).decode(), "x")),
+    "apostrophes in JSON": filled(JSON, "'", mensaje=LINES, **ROWS),
+    "objects in objects": filled(JSON, "x", dato=[{"": {"": 1}}] * 5000),
+    "fields": filled(FORM, "x", **{f"{number:x}": 1 for number in range(8000)}),
+}
+
+
+@pytest.mark.parametrize(("content_type", "body"), HUGE.values(), ids=HUGE)
+def test_a_form_of_64_kib_is_kept_and_arrives_when_the_server_is_back(
+    make_app: MakeApp, server: SmtpServer, content_type: str, body: bytes
+) -> None:
+    app = make_app(collaborators={"mailer": None}, **server.environ)
+    server.replies = {"RCPT": "450 4.2.0 later"}
+    response = app.test_client().post("/contact.php", data=body, content_type=content_type)
+    app.background.redelivery.look()
+    kept = app.background.redelivery.census.total
+    server.replies = {}
+    app.background.redelivery.server_is_there(after_outage=True)
+    wait_until(lambda: server.arrivals)
+
+    assert (len(body), response.status_code) == (MAX_BODY_BYTES, 500)
+    assert (response.get_json()["error"]["details"], kept) == ({"kept": True}, 1)
+    assert len(server.arrivals[0].content) < MAX_MESSAGE_BYTES
+    assert "el final" in text_of(server.arrivals[0])
 
 
 def test_a_server_that_hangs_costs_other_requests_nothing(make_client: MakeClient, server: SmtpServer) -> None:
