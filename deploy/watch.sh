@@ -9,14 +9,16 @@ set -euo pipefail
 cd "$RUNTIME_DIRECTORY"
 DAY=1440 # minutes
 
-# One way that works is enough. The address of a webhook is a secret, so it is no argument of a program.
+# One way that works is enough. The address of a webhook is a secret, so it is no argument of a program. Nor is the text,
+# which may be too long for one.
 tell() {
-    local text told=
+    local text body told=
     text="$(hostname): $1"
     echo "$text"
-    if [ -n "${WATCH_WEBHOOK-}" ] && jq --null-input --arg text "$text" '{text: $text}' | curl --silent --show-error \
-        --fail --max-time 30 --output /dev/null --header 'Content-Type: application/json' --data-binary @- \
-        --config <(printf 'url = "%s"\n' "$WATCH_WEBHOOK"); then
+    if [ -n "${WATCH_WEBHOOK-}" ] && body=$(printf %s "$text" | jq --raw-input --slurp '{text: .}') &&
+        printf %s "$body" | curl --globoff --silent --show-error --fail --max-time 30 --output /dev/null \
+            --header 'Content-Type: application/json' --data-binary @- \
+            --config <(printf 'url = "%s"\n' "$WATCH_WEBHOOK"); then
         told=yes
     fi
     if [ -n "${WATCH_MAIL-}" ] && printf 'To: %s\nSubject: public-web-interface on %s\n\n%s\n' \

@@ -191,6 +191,29 @@ def test_a_webhook_is_told_the_same_and_no_program_is_given_its_address(machine:
     ]
 
 
+def test_a_webhook_is_told_a_text_of_any_length(machine: Machine) -> None:
+    value = "x" * 131_000  # a variable cannot have many more
+    with webhook() as (address, bodies):
+        machine.environ = {"WATCH_WEBHOOK": address, "MAIL_FROM": value}
+        run = machine.watch("mail")
+
+    assert run.returncode == 0, run.stderr
+    (text,) = (json.loads(body)["text"] for body in bodies)
+    assert f"MAIL_FROM='{value}': expected " in text
+    assert text.endswith(SEE)
+
+
+def test_nothing_is_posted_without_its_text(machine: Machine) -> None:
+    machine.mail_dir.rmdir()
+    machine.program(machine.directory / "bin" / "jq", "exit 1")
+    with webhook() as (address, bodies):
+        machine.environ = {"WATCH_WEBHOOK": address}
+        run = machine.watch("mail")
+
+    assert bodies == []
+    assert (run.returncode, "nobody was told" in run.stderr) == (1, True)
+
+
 def test_one_way_that_works_is_enough(machine: Machine) -> None:
     machine.mail_dir.rmdir()
     machine.environ["WATCH_WEBHOOK"] = f"http://127.0.0.1:{free_port()}"
