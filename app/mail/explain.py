@@ -16,6 +16,8 @@ _REFUSED = {
     smtplib.SMTPSenderRefused: "the sender",
     smtplib.SMTPDataError: "the message",
 }
+_MOST = 300
+"""The most characters of the mail server's words that are quoted."""
 _UNREACHABLE = {errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH}
 
 
@@ -26,14 +28,14 @@ def explain(error: OSError) -> str:
             reply = error.smtp_code, _octets(error.smtp_error)
             text = f"the mail server refused {_REFUSED.get(type(error), 'a command')}: {quote(reply)}"
         case smtplib.SMTPRecipientsRefused():
-            replies = dict.fromkeys(map(quote, error.recipients.values()))
-            text = f"the mail server refused every recipient: {'; '.join(replies)}"
+            replies = "; ".join(dict.fromkeys(map(quote, error.recipients.values())))
+            text = f"the mail server refused every recipient: {cut(replies)}"
         case InDoubtError():
             text = str(error)
         case _ if timed_out(error):
             text = "the mail server did not answer within SMTP_TIMEOUT"
         case smtplib.SMTPServerDisconnected():
-            text = f"the connection to the mail server broke off: {error}"
+            text = f"the connection to the mail server broke off: {cut(str(error))}"
         case ssl.SSLCertVerificationError():
             text = f"the certificate of the mail server is not trusted: {error.verify_message}"
         case ssl.SSLError():
@@ -43,19 +45,25 @@ def explain(error: OSError) -> str:
         case _ if isinstance(error, ConnectionError) or error.errno in _UNREACHABLE:
             text = f"the mail server cannot be reached: {error.strerror}"
         case _:
-            text = error.strerror or str(error)
+            text = cut(error.strerror or str(error))
     return on_one_line(text)
 
 
 def quote(reply: Reply) -> str:
     """A reply of the mail server, safe for a terminal."""
     code, text = reply
-    return on_one_line(f"{code} {text.decode(errors='replace')}") if code >= 0 else "its reply is not SMTP"
+    return cut(f"{code} {text.decode(errors='replace')}") if code >= 0 else "its reply is not SMTP"
 
 
 def on_one_line(text: str) -> str:
     """The text with one space for all white space and all characters that a terminal could take for commands."""
     return " ".join("".join(character if character.isprintable() else " " for character in text).split())
+
+
+def cut(text: str) -> str:
+    """The beginning of what the mail server said, on one line: a reply may have 64 KiB."""
+    line = on_one_line(text)
+    return line if len(line) <= _MOST else f"{line[:_MOST]}…"
 
 
 def _octets(text: bytes | str) -> bytes:

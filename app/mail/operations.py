@@ -11,7 +11,7 @@ from email.utils import format_datetime, make_msgid
 
 import click
 
-from app.mail.explain import explain, on_one_line, quote
+from app.mail.explain import cut, explain, quote
 from app.mail.kept import Name
 from app.mail.listing import Listing, duration, fault_of
 from app.mail.lookup import find
@@ -110,7 +110,7 @@ def _resend(spool: Spool, sender: SmtpSender, stored: Stored, timeout: float) ->
         return f"in doubt: {explain(error)}", error
     except OSError as error:
         return f"not delivered: {explain(error)}", error
-    return f"delivered: {on_one_line(receipt.answer)}", None
+    return f"delivered: {cut(receipt.answer)}", None
 
 
 def drop(
@@ -185,7 +185,7 @@ def send_test(settings: Settings) -> bool:
     finally:
         sender.close()
     _name_recipients(settings, receipt.refused)
-    click.echo(f"the mail server took the message: {on_one_line(receipt.answer)}")
+    click.echo(f"the mail server took the message: {cut(receipt.answer)}")
     return not receipt.refused
 
 

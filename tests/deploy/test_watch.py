@@ -18,6 +18,7 @@ import pytest
 
 from app.mail.kept import Name
 from tests.deploy.site import DEPLOY
+from tests.mail.scripted import ScriptedServer
 from tests.mail.server import SmtpServer
 from tests.ports import free_port
 from tests.server.gunicorn import ROOT
@@ -189,6 +190,18 @@ def test_a_webhook_is_told_the_same_and_no_program_is_given_its_address(machine:
     assert [json.loads(body) for body in bodies] == [
         {"text": f"{os.uname().nodename}: {AWAY.format(machine.mail_dir)}"}
     ]
+
+
+def test_of_the_longest_reply_of_the_mail_server_a_webhook_is_told_300_characters(machine: Machine) -> None:
+    """Each of its octets that is no UTF-8 becomes a character of three: an argument of a program may not be as long."""
+    with ScriptedServer({"connect": "554 " + "\udcf1" * 65_000}) as server, webhook() as (address, bodies):
+        machine.environ = server.environ | {"WATCH_WEBHOOK": address}
+        run = machine.watch("mail")
+
+    assert run.returncode == 0, run.stderr
+    quoted = "554 " + "\N{REPLACEMENT CHARACTER}" * 296 + "\N{HORIZONTAL ELLIPSIS}"
+    told = f"{NEEDS_A_HAND}CRITICAL - the mail server refused the connection: {quoted}; nothing is kept{SEE}"
+    assert [json.loads(body) for body in bodies] == [{"text": f"{os.uname().nodename}: {told}"}]
 
 
 def test_a_webhook_is_told_a_text_of_any_length(machine: Machine) -> None:

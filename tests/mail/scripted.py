@@ -272,7 +272,7 @@ class Connection:
         if self._server.seconds_per_reply:
             self._pause(self._server.seconds_per_reply)
         self._server_spoke_last = True
-        self._socket.sendall(reply.encode() + b"\r\n")
+        self._socket.sendall(reply.encode(errors="surrogateescape") + b"\r\n")
 
     def _dribble(self, data: bytes) -> None:
         for byte in data:

@@ -572,6 +572,16 @@ class TestTest:
         assert refused.stderr == "Error: the mail server refused the sender: 550 5.7.1 ]0;title uno 5.7.1 dos 31m ñ\n"
         assert taken.stdout.endswith("took the message: 250 2.0.0 taken [31m\n")
 
+    def test_300_characters_of_a_long_answer_are_shown(self, mail: MailCommand, mail_dir: Path) -> None:
+        keep(mail_dir, letter(1), age=9)
+        with ScriptedServer({"message": f"250 {'x' * 1000}"}) as taking:
+            test = mail("test", server=taking)
+            resend = mail("resend", server=taking)
+
+        shown = f"250 {'x' * 296}\N{HORIZONTAL ELLIPSIS}\n"
+        assert test.stdout.endswith(f"the mail server took the message: {shown}")
+        assert resend.stdout == f"1/1 <1@example.com> delivered: {shown}"
+
     def test_a_failure_is_told_in_the_words_of_the_server(self, mail: MailCommand) -> None:
         with SmtpServer(replies={"MAIL": "550 5.7.1 not from you"}) as server:
             result = mail("test", server=server)

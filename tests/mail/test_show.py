@@ -111,6 +111,14 @@ def test_what_is_not_known_is_left_out(
     assert shown[1:5] == ["Reference:  -", *lines]
 
 
+def test_the_longest_field_of_the_header_is_shown_in_full(mail: MailCommand, mail_dir: Path) -> None:
+    address = f"{'m' * 64}@{'.'.join(['d' * 60] * 3)}.com"
+    message = compose(nombre="n" * 200, email=address)
+    keep(mail_dir, message)
+
+    assert f"Reply-To: {'n' * 200} <{address}>" in mail("show", message.message_id).stdout.splitlines()
+
+
 def test_without_a_mail_server_it_is_stored(mail: MailCommand, mail_dir: Path) -> None:
     keep(mail_dir, letter(1), attempts=1, tried_at=1_795_334_400, answer="451")
 
