@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -43,11 +44,15 @@ class SettingsError(SystemExit):
     """The environment cannot be used.
 
     A ``SystemExit``, so that gunicorn, the flask command and a plain import all stop with these lines and no traceback.
+    The command ``mail status`` cannot run then, and still says so to Nagios: one line on standard output, and status 2.
     """
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__("\n".join(faults))
-        self.faults = faults
+        if sys.argv[-2:] == ["mail", "status"]:
+            line = f"CRITICAL - the settings cannot be used: {'; '.join(faults)}\n"
+            sys.stdout.buffer.write(line.encode(sys.stdout.encoding, "backslashreplace"))
+            self.code = 2
 
 
 def extra_is_missing(variable: str, extra: str) -> SettingsError:
