@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -120,6 +121,23 @@ def test_room_that_another_process_takes_is_not_waited_for(
 
     assert not thread.is_alive()
     assert stderr.dropped > 0
+
+
+def test_a_full_socket_stops_nobody() -> None:
+    """systemd gives a service a socket of the journal."""
+    reading, writing = socket.socketpair()
+    with reading, writing:
+        stderr = StandardError(writing.fileno())
+
+        def write_until_dropped() -> None:
+            while not stderr.dropped:
+                stderr.write("a" * 4_095 + "\n")
+
+        thread = threading.Thread(target=write_until_dropped, daemon=True)
+        thread.start()
+        thread.join(60)
+
+        assert not thread.is_alive()
 
 
 def test_the_pipe_is_left_as_it_is_for_others() -> None:

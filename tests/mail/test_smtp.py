@@ -88,6 +88,17 @@ def test_a_refused_recipient_does_not_keep_the_message_from_the_others(
 
 
 @MODES
+def test_a_recipient_to_whom_the_server_will_forward_is_accepted(
+    make_mailer: MakeMailer, message: Message, caplog: pytest.LogCaptureFixture, modes: dict[str, Any]
+) -> None:
+    with SmtpServer(replies={"RCPT": "251 2.1.5 will forward to <otra@example.org>"}, **modes) as server:
+        make_mailer(server).deliver(message)
+
+    assert [arrival.recipients for arrival in server.arrivals] == [["ventas@example.com"]]
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@MODES
 def test_a_message_that_no_recipient_may_have_is_not_delivered(
     make_mailer: MakeMailer, message: Message, modes: dict[str, Any]
 ) -> None:

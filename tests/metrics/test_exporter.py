@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from app.metrics.exporter import _Workers
+from app.metrics.exporter import Exporter, _Workers
+from tests.waiting import wait_until
 
 
 def test_many_clients_are_answered_one_after_the_other(tmp_path: Path) -> None:
@@ -27,3 +29,13 @@ def test_many_clients_are_answered_one_after_the_other(tmp_path: Path) -> None:
 
     assert all(pages)
     assert peak == 1
+
+
+def test_a_worker_that_nobody_asks_leaves_its_numbers_for_the_others(tmp_path: Path) -> None:
+    samples: list[None] = []
+    exporter = Exporter(lambda: samples.append(None))
+    exporter.start(socket.create_server(("127.0.0.1", 0)), tmp_path)
+    try:
+        wait_until(lambda: len(samples) >= 3)
+    finally:
+        exporter.stop()
