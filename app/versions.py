@@ -95,10 +95,6 @@ class Versions:
     def __getitem__(self, name: str) -> Version:
         return self._by_name[name]
 
-    def statuses(self) -> tuple[Status, ...]:
-        """The state of each version now, in their order."""
-        return tuple([version.status() for version in self._versions])
-
     @property
     def supported(self) -> list[str]:
         """The versions that are served now."""

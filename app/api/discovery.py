@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from flask import Blueprint
@@ -16,7 +15,7 @@ from app.api.request import request
 from app.contact.submission import FORM_TYPES
 from app.ratelimit.window import Policy
 from app.settings import NOTICE_PERIOD_DAYS
-from app.versions import API_ROOT, DEPRECATION, Status, Version, Versions
+from app.versions import API_ROOT, DEPRECATION, Version, Versions
 
 SECTION = QueryParameter("section", ("versions", "rate_limit", "versioning", "contact", "docs"))
 
@@ -35,37 +34,24 @@ SIGNALLING = {
     "Link": 'Dirección de la versión sucesora, con rel="successor-version" (RFC 8288).',
 }
 
-_KEPT_BODIES = 32
-"""The most bodies that are kept. Without PUBLIC_BASE_URL there is one for each Host that clients name."""
-
 
 def create_discovery_blueprint(
     *, name: str, addresses: Addresses, versions: Versions, api_policy: Policy, contact_policy: Policy
 ) -> Blueprint:
-    """The blueprint; its bodies are made once for each base address and state of the versions."""
+    """The blueprint of the two."""
     blueprint = Blueprint("discovery", __name__)
     version_parameter = QueryParameter("version", versions.names)
 
-    @lru_cache(_KEPT_BODIES)
-    def index(base_url: str, _: tuple[Status, ...]) -> dict[str | None, bytes]:
-        data = _index(base_url, name, versions, api_policy, contact_policy)
-        return {None: envelope.success(data=data)} | {
-            section: envelope.success(data={section: data[section]}) for section in SECTION.allowed_values
-        }
-
-    @lru_cache(_KEPT_BODIES)
-    def versioning(_: tuple[Status, ...]) -> dict[str | None, bytes]:
-        return {None: envelope.success(data=_versioning(versions))} | {
-            version.name: envelope.success(data=_state(version)) for version in versions
-        }
-
     @blueprint.get(API_ROOT)
     def get_index() -> bytes:
-        return index(addresses.base_url(request.environ), versions.statuses())[SECTION.read()]
+        section = SECTION.read()
+        data = _index(addresses.base_url(request.environ), name, versions, api_policy, contact_policy)
+        return envelope.success(data={section: data[section]} if section else data)
 
     @blueprint.get(paths.VERSIONING)
     def get_versioning() -> bytes:
-        return versioning(versions.statuses())[version_parameter.read()]
+        version = version_parameter.read()
+        return envelope.success(data=_state(versions[version]) if version else _versioning(versions))
 
     return blueprint
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache, lru_cache
 from typing import Any
 
 from flask import Blueprint
@@ -30,24 +29,25 @@ def create_v1_blueprint(
     blueprint = Blueprint("v1", __name__, url_prefix=version.base_path)
     started_at = time.monotonic()
 
-    @cache
-    def index(method: str | None) -> bytes:
-        endpoints = [endpoint for endpoint in _endpoints(version) if method in (None, endpoint["method"])]
-        return envelope.success(data={"version": version.name, "endpoints": endpoints})
-
-    @lru_cache(maxsize=2)
-    def brief_health(second: int, *, mail_ok: bool) -> bytes:
-        return envelope.success(data=_health(version, second, mail_ok=mail_ok))
+    endpoints = _endpoints(version)
 
     @blueprint.get("")
     def list_endpoints() -> bytes:
-        return index(METHOD.read())
+        method = METHOD.read()
+        listed = [endpoint for endpoint in endpoints if method in (None, endpoint["method"])]
+        return envelope.success(data={"version": version.name, "endpoints": listed})
 
     @blueprint.get(paths.HEALTH)
     def get_health() -> bytes:
-        mail, second = health.latest(), int(time.time())
+        mail = health.latest()
+        data = {
+            "status": "ok" if mail.ok else "degraded",
+            "version": version.name,
+            "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
+            "checks": {"api": "ok", "mail": "ok" if mail.ok else "fail"},
+        }
         if VERBOSE.read() != "true":
-            return brief_health(second, mail_ok=mail.ok)
+            return envelope.success(data=data)
         details = {
             "uptime_seconds": int(time.monotonic() - started_at),
             "mail": {
@@ -60,19 +60,10 @@ def create_v1_blueprint(
             },
             "rate_limit": {"storage": storage.name, "status": "ok" if storage.in_reach else "fallback"},
         }
-        return envelope.success(data=_health(version, second, mail_ok=mail.ok) | {"details": details})
+        return envelope.success(data=data | {"details": details})
 
     blueprint.post(paths.CONTACT)(contact)
     return blueprint
-
-
-def _health(version: Version, second: int, *, mail_ok: bool) -> dict[str, Any]:
-    return {
-        "status": "ok" if mail_ok else "degraded",
-        "version": version.name,
-        "timestamp": datetime.fromtimestamp(second, UTC).isoformat(),
-        "checks": {"api": "ok", "mail": "ok" if mail_ok else "fail"},
-    }
 
 
 def _endpoints(version: Version) -> list[dict[str, Any]]:
