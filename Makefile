@@ -161,7 +161,7 @@ check: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters and all t
 fuzz: $(VENV)/.dev ## Try tens of thousands of hostile requests (15 to 20 minutes)
 	FUZZ_CASES=8000 $(BIN)/python -m pytest tests/fuzz --hypothesis-show-statistics
 
-mutants: $(VENV)/.dev ## Break app/ in 120 ways and tell which tests notice (half an hour; the matrix: tools/mutants/matrix.md)
+mutants: $(VENV)/.dev ## Break app/ in 120 ways and tell which tests notice (an hour at most; the matrix: tools/mutants/matrix.md)
 	@$(call need,$(REDIS))
 	$(BIN)/python -m tools.mutants '$(ARGS)'
 
