@@ -38,7 +38,7 @@ SIGNALLING = {
 def create_discovery_blueprint(
     *, name: str, addresses: Addresses, versions: Versions, api_policy: Policy, contact_policy: Policy
 ) -> Blueprint:
-    """The blueprint of the two."""
+    """The blueprint of the index and of the versioning policy."""
     blueprint = Blueprint("discovery", __name__)
     version_parameter = QueryParameter("version", versions.names)
 

@@ -46,7 +46,7 @@ MOST_ROWS = 190
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _ESCAPED_CONTROL = re.compile(r"(?<!\\)\\u00[01][0-9a-f]")
-"""In JSON. One byte of a form would take 14 in the message."""
+"""A control character as JSON shows it. Nobody reads it, and one byte of a form would take 14 in the message."""
 _KNOWN = {*SENDER, MESSAGE, *HIDDEN}
 # One capital begins a word, several are an abbreviation.
 _LOWER, _UPPER = "a-záéíóúüñ", "A-ZÁÉÍÓÚÜÑ"

@@ -8,7 +8,7 @@ KIND_HEADER = "X-Form-Type"
 """Header field that names the form kind, so that ``mail list`` shows it without reading personal data."""
 
 MAX_MESSAGE_BYTES = 1_000_000
-"""The form of 64 KiB that makes the longest message stays below. MOST_ROWS of the letter sees to it."""
+"""Every message is shorter, because MOST_ROWS of the letter bounds what a form of 64 KiB can make."""
 
 REFERENCE_HEADER = "X-Reference"
 """Header field with the reference of the submission."""
