@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 
 from app.api.addresses import Addresses
-from app.api.admission import Admission
 from app.api.application import Application, Record
 from app.api.contact import create_contact_view
-from app.api.cors import CorsPolicy
 from app.api.discovery import create_discovery_blueprint
 from app.api.errorhandlers import register_error_handlers
-from app.api.fields import ResponseFields
+from app.api.hooks import Hooks
 from app.api.paths import contact_paths
 from app.api.quotas import Limits, Quotas
 from app.api.request_log import RequestLog
@@ -75,9 +73,7 @@ def create_app(
 
     app = Application(
         __name__,
-        addresses=addresses,
-        admit=Admission(addresses=addresses, quotas=quotas, versions=versions).admit,
-        fields=ResponseFields(addresses=addresses, quotas=quotas, versions=versions, cors=CorsPolicy(settings)).of,
+        hooks=Hooks(settings, addresses=addresses, quotas=quotas, versions=versions),
         records=records,
         background=Background(storage, health, mailer, redelivery, exporter),
     )

@@ -26,7 +26,6 @@ from gunicorn.http.wsgi import Response, base_environ
 from gunicorn.instrument.statsd import Statsd
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from app.api.admission import REFUSED_BY_SERVER
 from app.api.body import invalid_body
 from app.errors import ApiError, ErrorCode
 from app.logs import drop_exception_text, log_unforeseen
@@ -143,7 +142,9 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
             self.log.error("%s", error)
             sys.exit(Arbiter.WORKER_BOOT_ERROR)
         self.background = self.wsgi.background
-        self.wsgi = self._announcing_close(self.wsgi)
+        app = self.wsgi
+        self.wsgi = self._announcing_close(app)
+        self.wsgi.refuse = app.refuse
         # Until here an exception can only tell the operator why the start failed. From here on it can quote a visitor.
         self.log.error_log.addFilter(drop_exception_text)
 
@@ -262,13 +263,14 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
         request = SimpleNamespace(method="GET", version=(1, 1), headers=[], should_close=lambda: True)
         response = Response(request, client, self.cfg)
         try:
-            for chunk in self.wsgi(self._environ(client, addr, error), response.start_response):
+            environ = self._environ(client, addr)
+            for chunk in self.wsgi.refuse(environ, error)(environ, response.start_response):
                 response.write(chunk)
             response.close()
         except OSError:
             self.log.debug("the client of a malformed request is gone")
 
-    def _environ(self, client: socket.socket, addr: Any, error: ApiError) -> dict[str, Any]:
+    def _environ(self, client: socket.socket, addr: Any) -> dict[str, Any]:
         local = client.getsockname()
         host, port = local[:2] if isinstance(local, tuple) else ("", "")  # a unix socket has neither
         environ: dict[str, Any] = base_environ(self.cfg)
@@ -283,7 +285,6 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
             "REMOTE_ADDR": addr[0] if isinstance(addr, tuple) else "",
             "wsgi.input": io.BytesIO(),
             "wsgi.url_scheme": "http",
-            REFUSED_BY_SERVER: error,
         }
 
 

@@ -38,7 +38,7 @@ STATIONS = (
     Station("gunicorn worker", "app/worker.py", ("reads HTTP, in one of its threads",), (ErrorCode.INVALID_BODY,)),
     Station(
         "Admission",
-        "app/api/admission.py",
+        "app/api/hooks.py",
         (f"{API_POLICY.quota} requests in {API_POLICY.window_seconds} s per client; sunset of the version",),
         (ErrorCode.RATE_LIMIT_EXCEEDED, ErrorCode.API_VERSION_SUNSET),
     ),
@@ -185,7 +185,7 @@ def draw() -> str:
         _arrow("failure", f"M{(ENVELOPE + WIDTH - MARGIN) // 2} {end - 24}V{end}"),
         box("ends", MARGIN, end, WIDTH - 2 * MARGIN, 56),
         text("name", MARGIN + 16, end + 24, "Response"),
-        text("file", WIDTH - MARGIN - 16, end + 24, "app/api/fields.py"),
+        text("file", WIDTH - MARGIN - 16, end + 24, "app/api/hooks.py"),
         text("work", MARGIN + 16, end + 43, "on every one: the version and its end date, the rest of the quota, CORS"),
     ]
     height = end + 56 + MARGIN

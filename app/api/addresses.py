@@ -6,7 +6,6 @@ import logging
 import re
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
 
 from app.ratelimit.client import client_key, forwarded_entry
 from app.settings import Settings
@@ -25,16 +24,6 @@ class Addresses:
         self._trusted_proxies = settings.trusted_proxies
         if settings.bind.startswith("unix:") and not settings.trusted_proxies:
             logger.warning("a unix socket tells no client's address: with TRUSTED_PROXIES=0 all clients count as one")
-
-    @property
-    def are_fixed(self) -> bool:
-        """True when the operator has set the base address. Else it is the one that the client names."""
-        return self._public_base_url is not None
-
-    @property
-    def base_path(self) -> str:
-        """The path of the base address that the operator has set, without a slash at its end; else empty."""
-        return urlsplit(self._public_base_url or "").path
 
     def client(self, environ: dict[str, Any]) -> bytes:
         """The key that the limiter counts the request under."""

@@ -1,73 +1,57 @@
-"""The CORS policy. flask-cors decides once for each allowed origin and set of methods."""
+"""Cross-origin requests. flask-cors decides whether an origin may read a response."""
 
 from __future__ import annotations
 
 import re
-from functools import cache
 
-from flask_cors.core import DEFAULT_OPTIONS, get_cors_headers, serialize_options
-from werkzeug.datastructures import Headers
+import flask
+from flask_cors import cross_origin
 
+from app.api.request import request
 from app.settings import Settings
 
 EXPOSED = (
-    "RateLimit",
-    "RateLimit-Policy",
-    "X-RateLimit-Limit",
-    "X-RateLimit-Remaining",
-    "X-RateLimit-Reset",
-    "X-Request-ID",
-    "Retry-After",
-    "API-Version",
-    "Deprecation",
-    "Sunset",
-    "Link",
+    "API-Version, Deprecation, Link, RateLimit, RateLimit-Policy, Retry-After, Sunset, X-RateLimit-Limit,"
+    " X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-ID"
 )
-MAX_AGE_SECONDS = 86_400
+MAX_AGE_SECONDS = "86400"
 
 
-class CorsPolicy:
-    """The CORS fields for each allowed Origin.
+class Cors:
+    """The CORS fields of every response.
 
-    flask-cors as an extension would decide again for each response, and add a second Vary line.
+    The extension as a whole would be one more hook, which no response passes when another one fails. Its decorator is
+    the same for a single function.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._origins = settings.cors_origins
-        self._decide = cache(_ask_flask_cors)
-        self._of_any = self._decide("*", None) if "*" in self._origins else None
+        any_origin = "*" in settings.cors_origins
+        # Patterns, because flask-cors would take the brackets of an IPv6 address for one.
+        listed = [re.compile(re.escape(origin) + r"\Z", re.IGNORECASE) for origin in settings.cors_origins]
+        self._decide = cross_origin(
+            origins="*" if any_origin else listed,
+            methods=[],
+            expose_headers=EXPOSED,
+            send_wildcard=any_origin,
+            always_send=any_origin,
+            automatic_options=False,
+            vary_header=False,
+        )(_itself)
 
-    def fields(self, origin: str) -> list[tuple[str, str]]:
-        """The fields of a response to this Origin; none for one that is not allowed."""
-        return self._fields(origin, None) if self._of_any is None else self._of_any
+    def grant(self, response: flask.Response) -> flask.Response:
+        """Let the allowed origins read the response to the current request."""
+        for name in [name for name in response.headers.keys() if name.lower().startswith("access-control-")]:  # noqa: SIM118
+            del response.headers[name]
+        response = self._decide(response)
+        headers, asked = response.headers, request.headers
+        is_preflight = "Origin" in asked and "Access-Control-Request-Method" in asked and request.method == "OPTIONS"
+        # flask-cors knows one list of methods for all paths, and grants it on paths that do not exist.
+        if is_preflight and "Access-Control-Allow-Origin" in headers and "Allow" in headers:
+            headers["Access-Control-Allow-Methods"] = headers["Allow"]
+            headers["Access-Control-Allow-Headers"] = "Content-Type"
+            headers["Access-Control-Max-Age"] = MAX_AGE_SECONDS
+        return response
 
-    def preflight_fields(self, origin: str, methods: str | None) -> list[tuple[str, str]]:
-        """The further fields of the answer to a preflight; ``methods`` is the Allow field of the path, if it exists."""
-        return self._fields(origin if self._of_any is None else "*", methods) if methods else []
 
-    def _fields(self, origin: str, methods: str | None) -> list[tuple[str, str]]:
-        origin = origin.lower()
-        return self._decide(origin, methods) if origin in self._origins else []
-
-
-def _ask_flask_cors(origin: str, methods: str | None) -> list[tuple[str, str]]:
-    options = serialize_options(
-        {
-            **DEFAULT_OPTIONS,
-            # A pattern, because flask-cors would take the brackets of an IPv6 address for one.
-            "origins": origin if origin == "*" else re.compile(re.escape(origin) + r"\Z"),
-            "send_wildcard": origin == "*",
-            "methods": methods.split(", ") if methods else [],
-            "allow_headers": ["Content-Type"],
-            "expose_headers": list(EXPOSED),
-            "max_age": MAX_AGE_SECONDS,
-            "vary_header": False,
-        }
-    )
-    asked = Headers({"Origin": origin})
-    if methods:
-        asked["Access-Control-Request-Method"] = methods.split(", ")[0]
-        asked["Access-Control-Request-Headers"] = "Content-Type"
-    headers = get_cors_headers(options, asked, "OPTIONS" if methods else "GET")
-    plain = {"Access-Control-Allow-Origin", "Access-Control-Expose-Headers"}
-    return [(name, str(value)) for name, value in headers.items() if not methods or name not in plain]
+def _itself(response: flask.Response) -> flask.Response:
+    return response

@@ -71,11 +71,7 @@ def _index(base_url: str, name: str, versions: Versions, api_policy: Policy, con
             "deprecated": versions.deprecated,
             "index": current,
         },
-        "versioning": {
-            "strategy": STRATEGY,
-            "notice_period_days": NOTICE_PERIOD_DAYS,
-            "policy": versioning,
-        },
+        "versioning": {"strategy": STRATEGY, "notice_period_days": NOTICE_PERIOD_DAYS, "policy": versioning},
         "contact": {
             "method": "POST",
             "url": current + paths.CONTACT,

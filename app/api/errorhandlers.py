@@ -35,9 +35,16 @@ def register_error_handlers(app: Flask, *, addresses: Addresses, quotas: Quotas,
 
     @app.errorhandler(HTTPException)
     def refuse_http(error: HTTPException) -> ResponseReturnValue:
-        response = app.make_response(refuse(_translate(error, request.path, versions)))
-        if isinstance(error, MethodNotAllowed):
-            response.headers["Allow"] = paths.allow(error.valid_methods or ())
+        return refuse(_translate(error, request.path, versions))
+
+    @app.errorhandler(MethodNotAllowed)
+    def refuse_method(error: MethodNotAllowed) -> ResponseReturnValue:
+        response = app.make_response(("", HTTPStatus.NO_CONTENT))
+        if request.method == "OPTIONS":
+            del response.headers["Content-Type"]
+        else:
+            response = app.make_response(refuse_http(error))
+        response.headers["Allow"] = paths.allow({*(error.valid_methods or ()), "OPTIONS"})
         return response
 
 

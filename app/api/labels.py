@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-from flask.globals import request_ctx
+from flask import current_app
 from werkzeug.exceptions import MethodNotAllowed
-from werkzeug.routing import MapAdapter
 
 from app.api.paths import METHOD_ORDER, is_under_api
 from app.api.request import Request
@@ -28,8 +25,9 @@ def route_of(request: Request) -> str:
     rule = request.url_rule
     refusal = request.routing_exception
     if isinstance(refusal, MethodNotAllowed) and refusal.valid_methods:
-        adapter = cast("MapAdapter", request_ctx.url_adapter)
-        rule, _ = adapter.match(method=next(iter(refusal.valid_methods)), return_rule=True)
+        adapter = current_app.create_url_adapter(request)
+        if adapter is not None:
+            rule, _ = adapter.match(method=next(iter(refusal.valid_methods)), return_rule=True)
     return rule.rule if rule else class_of(request.path)
 
 

@@ -13,6 +13,10 @@ from app.ratelimit.window import Decision
 from app.versions import Version
 
 
+OWN_REQUEST = "app.request"
+"""The key under which a WSGI environ (PEP 3333) has its Request."""
+
+
 class Request(flask.Request):
     """Flask's request with the service's own attributes. The admission and the error handlers set them."""
 
@@ -30,11 +34,14 @@ class Request(flask.Request):
     """The kind of the form that the request sends."""
     outcome: Outcome | None = None
     """The end of the form, once it is accepted."""
+    route: str = ""
+    """The path's rule or class, as log and metrics show it."""
     failed: bool = False
     """True once an exception without a handler of its own is being answered."""
 
     def __init__(self, environ: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         super().__init__(environ, *args, **kwargs)
+        environ[OWN_REQUEST] = self
         self.begun = time.perf_counter()
         # Made here, because what fails before the admission is answered, too. An id is no secret: os.urandom would
         # release the interpreter's lock, and the request would wait for it again.

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 
-from flask import Response
-
-from app.api.labels import method_of, route_of
+from app.api.labels import method_of
 from app.api.request import Request
 from app.logs import RequestLogger
 from app.ratelimit.client import truncated
@@ -22,7 +20,7 @@ class RequestLog:
     def __init__(self, settings: Settings) -> None:
         self._logger = RequestLogger("app.request", _MESSAGE, _PARTS, settings)
 
-    def write(self, request: Request, response: Response) -> None:
+    def write(self, request: Request, status: int) -> None:
         """Write the line."""
         if not self._logger.enabled:
             return
@@ -30,8 +28,8 @@ class RequestLog:
             request.id,
             (
                 method_of(request),
-                route_of(request),
-                response.status_code,
+                request.route,
+                status,
                 request.error_code,
                 round((time.perf_counter() - request.begun) * 1000, 1),
                 truncated(request.client),

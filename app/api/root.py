@@ -4,36 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
-from flask import Blueprint
+from flask import Blueprint, Response, make_response
 from werkzeug.http import generate_etag
 
 from app import envelope
 from app.api.addresses import Addresses
 from app.api.paths import DOCUMENT, LEGACY_CONTACT
 from app.api.request import request
-from app.api.response import Response
 
 DOCUMENT_FILE = Path(__file__).parents[2] / "static" / "openapi.json"
-
-
-@cache
-def _read_document() -> dict[str, Any]:
-    """The published document, which is read once per process."""
-    document: dict[str, Any] = json.loads(DOCUMENT_FILE.read_bytes())
-    return document
 
 
 def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], bytes]) -> Blueprint:
     """The blueprint of the site root."""
     blueprint = Blueprint("root", __name__)
-    document = _read_document()
-    # Without PUBLIC_BASE_URL the document names the host that the client sent. No cache may show it to another client.
-    caching = f"{'public' if addresses.are_fixed else 'private'}, max-age=300"
+    document = json.loads(DOCUMENT_FILE.read_bytes())
 
     @lru_cache(maxsize=32)
     def render(base_url: str) -> tuple[bytes, str]:
@@ -43,8 +32,7 @@ def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], bytes])
     @blueprint.get(DOCUMENT)
     def get_document() -> Response:
         body, etag = render(addresses.base_url(request.environ))
-        response = Response(body)
-        response.caching = caching
+        response = make_response(body)
         # A proxy that compresses the document makes a strong tag weak, but never that of a 304.
         response.headers["ETag"] = f"W/{etag}"
         given = request.headers.get("If-None-Match", "")

@@ -28,7 +28,6 @@ def create_v1_blueprint(
     """The blueprint, mounted at the version's base path."""
     blueprint = Blueprint("v1", __name__, url_prefix=version.base_path)
     started_at = time.monotonic()
-
     endpoints = _endpoints(version)
 
     @blueprint.get("")
@@ -67,35 +66,20 @@ def create_v1_blueprint(
 
 
 def _endpoints(version: Version) -> list[dict[str, Any]]:
+    described = [
+        ("GET", "", "Enumera los recursos de esta versión.", [_query(METHOD)]),
+        ("GET", paths.HEALTH, "Informa del estado de la plataforma.", [_query(VERBOSE)]),
+        ("POST", paths.CONTACT, "Envía un formulario de contacto al equipo comercial.", _body_fields()),
+    ]
     return [
-        {
-            "method": "GET",
-            "path": version.base_path,
-            "description": "Enumera los recursos de esta versión.",
-            "parameters": [_query(METHOD)],
-        },
-        {
-            "method": "GET",
-            "path": version.base_path + paths.HEALTH,
-            "description": "Informa del estado de la plataforma.",
-            "parameters": [_query(VERBOSE)],
-        },
-        {
-            "method": "POST",
-            "path": version.base_path + paths.CONTACT,
-            "description": "Envía un formulario de contacto al equipo comercial.",
-            "parameters": _body_fields(),
-        },
+        {"method": method, "path": version.base_path + path, "description": description, "parameters": parameters}
+        for method, path, description, parameters in described
     ]
 
 
 def _query(parameter: QueryParameter) -> dict[str, Any]:
-    return {
-        "name": parameter.name,
-        "in": "query",
-        "required": False,
-        "allowed_values": list(parameter.allowed_values),
-    }
+    values = list(parameter.allowed_values)
+    return {"name": parameter.name, "in": "query", "required": False, "allowed_values": values}
 
 
 def _body_fields() -> list[dict[str, Any]]:

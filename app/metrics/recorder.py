@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from functools import cache
 from http import HTTPStatus
 
-from flask import Response
 from prometheus_client import Counter, Histogram
 
-from app.api.labels import method_of, route_of
+from app.api.labels import method_of
 from app.api.quotas import Limits
 from app.api.request import Request
 from app.contact.submission import FORM_TYPES, UNKNOWN_FORM_TYPE, Outcome
@@ -94,10 +93,10 @@ class Recorder:
         for result in (DELIVERED, *(label(state) for state in State if state is not State.STORED)):
             self._retries.labels(result)
 
-    def count(self, request: Request, response: Response) -> None:
+    def count(self, request: Request, status: int) -> None:
         """Count a request and, if it sends a form, the submission."""
-        code, status = request.error_code, response.status_code
-        requests, durations = self._meters(method_of(request), route_of(request), status, code)
+        code = request.error_code
+        requests, durations = self._meters(method_of(request), request.route, status, code)
         requests.inc()
         durations.observe(time.perf_counter() - request.begun)
         if request.method == "POST" and request.path in self._contact_paths:

@@ -164,14 +164,6 @@ class TestHooks:
 
         assert seen == [("probe", "/probe", {}), (None, None, None)]
 
-    def test_the_path_is_the_one_that_came(self, app: Flask) -> None:
-        seen: list[str] = []
-        app.before_request(lambda: seen.append(request.path))
-
-        ask(app, environ_overrides={"PATH_INFO": "//api/x"})
-
-        assert seen == ["//api/x"]
-
     def test_a_hook_before_all_views_may_answer_by_itself(self, app: Flask) -> None:
         app.before_request(lambda: ({"closed": True}, 503))
 
@@ -750,43 +742,6 @@ class TestAddresses:
         app.get("/rooms/<int:number>", endpoint="room")(lambda number: url_for("room", number=number + 1, view="sea"))
 
         assert ask(app, "/rooms/4").text == "/rooms/5?view=sea"
-
-    @pytest.mark.parametrize(
-        ("environ", "headers", "expected"),
-        [
-            pytest.param({}, {}, "http://localhost/probe", id="own host"),
-            pytest.param({}, {"Host": "shop.example.com:8443"}, "http://shop.example.com:8443/probe", id="Host"),
-            pytest.param(
-                {"TRUSTED_PROXIES": "1"},
-                {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "shop.example.com"},
-                "https://shop.example.com/probe",
-                id="trusted proxy",
-            ),
-            pytest.param(
-                {},
-                {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "shop.example.com"},
-                "http://localhost/probe",
-                id="proxy that is not trusted",
-            ),
-            pytest.param(
-                {"PUBLIC_BASE_URL": "https://pay.example.com"},
-                {"Host": "10.0.0.1"},
-                "https://pay.example.com/probe",
-                id="PUBLIC_BASE_URL",
-            ),
-        ],
-    )
-    def test_an_external_address_has_the_base_that_the_service_publishes(
-        self, make_app: MakeApp, environ: dict[str, str], headers: dict[str, str], expected: str
-    ) -> None:
-        app = make_app(**environ)
-        app.get("/probe", endpoint="probe")(lambda: url_for("probe", _external=True))
-
-        response = ask(app, headers=headers)
-
-        assert response.text == expected
-        document: Any = ask(app, "/openapi.json", headers=headers).json
-        assert response.text == document["servers"][0]["url"] + "/probe"
 
     @pytest.mark.parametrize("path", ["/api/v1/health", "/no-such-page"])
     def test_a_hook_finds_addresses_wherever_it_runs(self, app: Flask, path: str) -> None:

@@ -1,0 +1,84 @@
+"""The hooks around every view: the admission of a request, and the fields of every response."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+import flask
+from werkzeug.exceptions import MethodNotAllowed, NotFound
+from werkzeug.routing import RequestRedirect
+
+from app.api.addresses import Addresses
+from app.api.body import invalid_body
+from app.api.cors import Cors
+from app.api.labels import route_of
+from app.api.paths import DOCUMENT, LEGACY_CONTACT, is_under_api
+from app.api.quotas import Quotas
+from app.api.request import Request, request
+from app.errors import ApiError, ErrorCode
+from app.ratelimit.headers import rate_limit_fields
+from app.settings import Settings
+from app.versions import V1, Status, Versions
+
+
+class Hooks:
+    """The first hook before all views, and what follows the last hook after them."""
+
+    def __init__(self, settings: Settings, *, addresses: Addresses, quotas: Quotas, versions: Versions) -> None:
+        self._addresses = addresses
+        self._quotas = quotas
+        self._versions = versions
+        self._cors = Cors(settings)
+        base_url = settings.public_base_url
+        # Without PUBLIC_BASE_URL the document names the host that the client sent. No cache may show it to another client.
+        self._caching_of_document = f"{'public' if base_url else 'private'}, max-age=300"
+        self._service_desc = f'<{urlsplit(base_url or "").path}{DOCUMENT}>; rel="service-desc"'
+        """Points from the API to its description (RFC 8631, section 4)."""
+
+    def admit(self) -> None:
+        """Identify the request, then check quota, sunset and path; raises ApiError or NotFound."""
+        self.identify(request)
+        if not request.path.startswith("/"):
+            raise invalid_body("http")
+        self._quotas.count(request)
+        exists = request.url_rule is not None or isinstance(request.routing_exception, MethodNotAllowed)
+        version = request.version
+        if version and version.status() is Status.SUNSET and not (exists and request.method == "OPTIONS"):
+            raise ApiError(ErrorCode.API_VERSION_SUNSET)
+        # A redirect would be HTML. Its path has a slash too few.
+        if request.path.startswith("//") or isinstance(request.routing_exception, RequestRedirect):
+            raise NotFound
+
+    def identify(self, request: Request) -> None:
+        """Set the request's id, client and version."""
+        environ = request.environ
+        request.id = self._addresses.request_id(environ) or request.id
+        request.client = self._addresses.client(environ)
+        request.version = self._versions.at(request.path)
+        if not request.path.startswith("/") or request.path.startswith("//"):
+            # Werkzeug has looked for the path with one slash.
+            request.url_rule = request.routing_exception = None
+
+    def finish(self, response: flask.Response) -> flask.Response:
+        """Add the fields of every response. A field of the same name that a hook has set gives way."""
+        path, status = request.path, response.status_code
+        request.route = route_of(request)
+        response = self._cors.grant(response)
+        headers, version = response.headers, request.version
+        headers["API-Version"] = (
+            version.name if version else V1 if path == LEGACY_CONTACT else self._versions.current.name
+        )
+        headers["Vary"] = "Accept, Accept-Encoding, Origin"
+        headers["X-Content-Type-Options"] = "nosniff"
+        headers["X-Request-ID"] = request.id
+        is_document = path == DOCUMENT and status in (HTTPStatus.OK, HTTPStatus.NOT_MODIFIED)
+        headers["Cache-Control"] = self._caching_of_document if is_document else "no-store"
+        for name, value in rate_limit_fields(self._quotas.stated(request, status)):
+            headers[name] = value
+        if version and version.lifecycle and version.status() is not Status.CURRENT:
+            headers.extend(version.lifecycle.headers)
+        # A malformed request has no path: it may have been under /api.
+        if not path or is_under_api(path) or path == DOCUMENT:
+            headers.add("Link", self._service_desc)
+        return response
