@@ -150,20 +150,23 @@ class SmtpSender:
 
     def _connect(self, deadline: Deadline) -> _Connection:
         settings = self._settings
-        connection = _Connection(deadline, self._tls if settings.smtp_security == "tls" else None)
+        tls = self._tls if settings.smtp_security == "tls" else None
+        addresses = self._resolver.addresses(deadline.remaining())
+        connection = _Connection(self._host, settings.smtp_port, addresses, deadline, tls)
         try:
-            connection.addresses = self._resolver.addresses(deadline.remaining())
-            connection.open(self._host, settings.smtp_port)
+            connection.greet()
             if settings.smtp_security == "starttls":
+                connection.expect_silence()
                 connection.starttls(context=self._tls)
-                connection.ehlo_or_helo_if_needed()
+                connection.greet()
             if settings.smtp_username and settings.smtp_password:
+                connection.expect_silence()
                 connection.login(settings.smtp_username, settings.smtp_password)
         except (binascii.Error, UnicodeError) as error:  # smtplib cannot read the server's words
-            connection.close()
+            connection.abandon()
             raise smtplib.SMTPException("the server does not speak SMTP") from error
         except BaseException:
-            connection.close()
+            connection.abandon()
             raise
         return connection
 
@@ -173,7 +176,7 @@ class SmtpSender:
             before_data_ends()
             connection.expect_silence()
             try:
-                connection.send(_dot_stuffed(message.content) + b".\r\n")
+                connection.transmit(_dot_stuffed(message.content) + b".\r\n")
                 code, text = connection.getreply()
             except smtplib.SMTPException as error:
                 raise InDoubtError from error
@@ -185,7 +188,7 @@ class SmtpSender:
             connection.leave()
             raise
         except BaseException:
-            connection.close()
+            connection.abandon()
             raise
         connection.noops = 0
         self._keep(connection)
@@ -238,25 +241,32 @@ class SmtpSender:
 
 
 class _Connection(smtplib.SMTP):
-    """smtplib's client with one deadline for all reads and writes, where smtplib has a timeout for each."""
+    """smtplib's client with one deadline for all reads and writes, where smtplib has a timeout for each.
 
-    def __init__(self, deadline: Deadline, tls: ssl.SSLContext | None) -> None:
-        super().__init__(local_hostname="")  # without a name, smtplib would ask the DNS
+    The methods with which smtplib connects and reads, and its socket, are all that this takes of its inside.
+    """
+
+    def __init__(
+        self, host: str, port: int, addresses: list[Any], deadline: Deadline, tls: ssl.SSLContext | None
+    ) -> None:
+        """Connect to the first address that answers; raises OSError. ``host`` is the name for the certificate."""
         self.deadline = deadline
-        self.addresses: list[Any] = []
         self.noops = 0
         """NOOPs since the last message."""
+        self._addresses = addresses
         self._implicit_tls = tls
         self._unread = bytearray()
+        super().__init__(host, port, local_hostname="")  # without a name, smtplib would ask the DNS
 
-    def open(self, host: str, port: int) -> None:
-        """Connect and send EHLO; raises OSError when the server refuses."""
-        self._host = host  # the certificate must be for this name
-        code, text = self.connect(host, port)
-        if code != _READY:
-            raise smtplib.SMTPConnectError(code, text)
-        self.local_hostname = own_name(self._connected().getsockname()[0])
-        self.ehlo_or_helo_if_needed()
+    def greet(self) -> None:
+        """Say who is there; raises SMTPHeloError when the server does not care."""
+        self.expect_silence()
+        name = own_name(self._connected().getsockname()[0])
+        code, text = self.ehlo(name)
+        if code != _OK:
+            code, text = self.helo(name)
+        if code != _OK:
+            raise smtplib.SMTPHeloError(code, text)
 
     def dialogue(self, commands: list[str]) -> Iterator[Reply]:
         """Send the commands and yield their replies; all at once if the server allows pipelining (RFC 2920).
@@ -266,9 +276,9 @@ class _Connection(smtplib.SMTP):
         pipelining = self.has_extn("pipelining")
         if pipelining:
             self.expect_silence()
-            self.send("".join(f"{command}\r\n" for command in commands))
+            self.transmit("".join(f"{command}\r\n" for command in commands).encode("ascii"))
         for command in commands:
-            code, text = self.getreply() if pipelining else self.docmd(command)
+            code, text = self.getreply() if pipelining else self.ask(command)
             if code == _CLOSING:
                 raise ClosingError(code, text)
             yield code, text
@@ -285,10 +295,11 @@ class _Connection(smtplib.SMTP):
             if not self._unread:
                 connected.recv(1)
         except (BlockingIOError, ssl.SSLWantReadError):
+            self._limited()
             return
         except OSError:
             logger.debug("the mail server has reset the connection")
-        self.close()
+        self.abandon()
         raise smtplib.SMTPServerDisconnected("the server has ended the connection, or said more than it was asked")
 
     def answers_noop(self) -> bool:
@@ -296,10 +307,10 @@ class _Connection(smtplib.SMTP):
         if self.noops < MAX_NOOPS:
             self.noops += 1
             try:
-                code, _ = self.docmd("NOOP")
+                code, _ = self.ask("NOOP")
             except OSError:
                 logger.debug("a kept connection to the mail server is gone")
-                self.close()
+                self.abandon()
                 return False
             if code == _OK:
                 return True
@@ -310,26 +321,34 @@ class _Connection(smtplib.SMTP):
         """Send QUIT and close without waiting for the answer."""
         self.deadline = Deadline(1)
         try:
-            self.putcmd("quit")
+            self.expect_silence()
+            self.transmit(b"QUIT\r\n")
         except OSError:
             logger.debug("the mail server had left before")
-        self.close()
+        self.abandon()
 
-    def send(self, s: Any) -> None:
-        """Send in pieces, each with the time that is left: a TLS socket would give each record the whole time."""
-        data = s.encode(self.command_encoding) if isinstance(s, str) else s
-        for start in range(0, len(data), _CHUNK):
-            try:
-                self._limited()
-            except TimeoutError as error:
-                self.close()
-                raise smtplib.SMTPServerDisconnected("the time for the hand-over is up") from error
-            super().send(data[start : start + _CHUNK])
+    def abandon(self) -> None:
+        """Close the connection without a word."""
+        connected, self.sock = self.sock, None
+        if connected is not None:
+            connected.close()
 
-    def putcmd(self, cmd: str, args: str = "") -> None:
-        """Send a command, once nothing from the server is unread."""
+    def ask(self, command: str) -> Reply:
+        """Send a command, once nothing from the server is unread, and read the reply."""
         self.expect_silence()
-        super().putcmd(cmd, args)
+        return self.docmd(command)
+
+    def transmit(self, data: bytes) -> None:
+        """Send in pieces, each with the time that is left: a TLS socket would give each record the whole time.
+
+        Raises SMTPServerDisconnected when the server does not take it all.
+        """
+        try:
+            for start in range(0, len(data), _CHUNK):
+                self._limited().sendall(data[start : start + _CHUNK])
+        except OSError as error:
+            self.abandon()
+            raise smtplib.SMTPServerDisconnected("the server does not take what is sent") from error
 
     def getreply(self) -> Reply:
         """Read a reply before the deadline; the code is -1 when the reply has none.
@@ -340,7 +359,7 @@ class _Connection(smtplib.SMTP):
         try:
             return self._read_reply()
         except OSError as error:
-            self.close()
+            self.abandon()
             raise smtplib.SMTPServerDisconnected("no whole reply came") from error
 
     def _read_reply(self) -> Reply:
@@ -390,8 +409,8 @@ class _Connection(smtplib.SMTP):
     def _get_socket(self, host: str, _port: int, _timeout: float) -> socket.socket:
         """Connect to the first address that answers, as smtplib does; each gets its share of the time."""
         failure = OSError("the host has no address")
-        for left in range(len(self.addresses), 0, -1):
-            family, kind, protocol, _, address = self.addresses[-left]
+        for left in range(len(self._addresses), 0, -1):
+            family, kind, protocol, _, address = self._addresses[-left]
             connected = socket.socket(family, kind, protocol)
             try:
                 connected.settimeout(self.deadline.remaining() / left)

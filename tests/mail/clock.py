@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import smtplib
+import socket
+import ssl
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -19,17 +21,21 @@ def run_short_after(patch: pytest.MonkeyPatch, sent: bytes, *, allowed: float, l
 
     So the steps before have all the time that a busy machine may need, and the wait for a silent server is short.
     """
-    monotonic, send, begun = time.monotonic, smtplib.SMTP.send, time.monotonic()
+    monotonic, begun = time.monotonic, time.monotonic()
     skipped = 0.0
 
-    def send_and_skip_time(connection: smtplib.SMTP, data: bytes) -> None:
-        nonlocal skipped
-        send(connection, data)
-        if sent in data:
-            skipped = max(0.0, begun + allowed - left - monotonic())
+    def skipping(sendall: Callable[..., None]) -> Callable[..., None]:
+        def sendall_and_skip_time(connected: socket.socket, data: bytes, flags: int = 0) -> None:
+            nonlocal skipped
+            sendall(connected, data, flags)
+            if sent in data:
+                skipped = max(0.0, begun + allowed - left - monotonic())
+
+        return sendall_and_skip_time
 
     patch.setattr(time, "monotonic", lambda: monotonic() + skipped)
-    patch.setattr(smtplib.SMTP, "send", send_and_skip_time)
+    for kind in (socket.socket, ssl.SSLSocket):
+        patch.setattr(kind, "sendall", skipping(kind.sendall))
 
 
 class Pauses(threading.Event):
