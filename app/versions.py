@@ -38,12 +38,16 @@ class Lifecycle:
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """The signalling fields: Deprecation, Sunset (RFC 8594) and Link (RFC 8288)."""
+        """The signalling fields Deprecation and Sunset (RFC 8594); ``link`` belongs to them."""
         return [
             ("Deprecation", DEPRECATION),
             ("Sunset", format_datetime(_midnight(self.sunset_on), usegmt=True)),
-            ("Link", f'<{self.successor}>; rel="successor-version"'),
         ]
+
+    @property
+    def link(self) -> str:
+        """The Link to the successor (RFC 8288), one of those that a response may have."""
+        return f'<{self.successor}>; rel="successor-version"'
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from flask.json.provider import DefaultJSONProvider
 from app.api.hooks import Hooks
 from app.api.request import OWN_REQUEST, Request, request
 from app.background import Background
-from app.errors import ApiError, ErrorCode
+from app.errors import ApiError
 from app.logs import drop_exception_text, log_unforeseen
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ Record = Callable[[Request, int], None]
 """Takes note of a request and the status of its response, in the log or in the metrics."""
 
 
-class Unanswered(Exception):
+class UnansweredError(Exception):
     """A request that failed after its response was made. ``refuse`` makes the answer of the server.
 
-    It stands for the exception itself, because gunicorn takes any OSError for one of the connection and answers nothing.
+    It stands for the exception itself: gunicorn takes any OSError for one of the connection, and answers nothing.
     """
 
     def __init__(self, environ: WSGIEnvironment) -> None:
@@ -47,7 +47,7 @@ class _Response(flask.Response):
 
 
 class Application(flask.Flask):
-    """A Flask application whose every response, whoever made it, has the fields of the contract and is recorded once."""
+    """A Flask application. Every response, whoever made it, has the fields of the contract and is recorded once."""
 
     request_class = Request
     response_class = _Response
@@ -82,7 +82,7 @@ class Application(flask.Flask):
             log_unforeseen(logger, exc_info[1], request.endpoint)
 
     def refuse(self, environ: WSGIEnvironment, error: ApiError) -> flask.Response:
-        """The response to a request that Flask has not answered: the server could not read it, or a hook failed late."""
+        """The response to a request that the server could not read, or that failed late."""
         context = self.request_context(environ)
         context.push()
         try:
@@ -109,7 +109,7 @@ class Application(flask.Flask):
                 if self.testing or self.debug if propagates is None else propagates:
                     raise
                 log_unforeseen(logger, error, "a function that runs at the end of each request")
-                raise Unanswered(environ) from error
+                raise UnansweredError(environ) from error
             self._record(environ, int(statuses[-1].partition(" ")[0]))
             return body
 

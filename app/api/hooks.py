@@ -31,7 +31,7 @@ class Hooks:
         self._versions = versions
         self._cors = Cors(settings)
         base_url = settings.public_base_url
-        # Without PUBLIC_BASE_URL the document names the host that the client sent. No cache may show it to another client.
+        # Without PUBLIC_BASE_URL the document names the host that the client sent: it is for that client alone.
         self._caching_of_document = f"{'public' if base_url else 'private'}, max-age=300"
         self._service_desc = f'<{urlsplit(base_url or "").path}{DOCUMENT}>; rel="service-desc"'
         """Points from the API to its description (RFC 8631, section 4)."""
@@ -64,11 +64,10 @@ class Hooks:
         """Add the fields of every response. A field of the same name that a hook has set gives way."""
         path, status = request.path, response.status_code
         request.route = route_of(request)
-        response = self._cors.grant(response)
         headers, version = response.headers, request.version
-        headers["API-Version"] = (
-            version.name if version else V1 if path == LEGACY_CONTACT else self._versions.current.name
-        )
+        self._cors.grant(headers)
+        outside = V1 if path == LEGACY_CONTACT else self._versions.current.name
+        headers["API-Version"] = version.name if version else outside
         headers["Vary"] = "Accept, Accept-Encoding, Origin"
         headers["X-Content-Type-Options"] = "nosniff"
         headers["X-Request-ID"] = request.id
@@ -77,7 +76,9 @@ class Hooks:
         for name, value in rate_limit_fields(self._quotas.stated(request, status)):
             headers[name] = value
         if version and version.lifecycle and version.status() is not Status.CURRENT:
-            headers.extend(version.lifecycle.headers)
+            for name, value in version.lifecycle.headers:
+                headers[name] = value
+            headers.add("Link", version.lifecycle.link)
         # A malformed request has no path: it may have been under /api.
         if not path or is_under_api(path) or path == DOCUMENT:
             headers.add("Link", self._service_desc)

@@ -12,7 +12,6 @@ from app.contact.submission import UNKNOWN_FORM_TYPE, Outcome
 from app.ratelimit.window import Decision
 from app.versions import Version
 
-
 OWN_REQUEST = "app.request"
 """The key under which a WSGI environ (PEP 3333) has its Request."""
 

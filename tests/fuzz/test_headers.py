@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from werkzeug.test import TestResponse, create_environ, run_wsgi_app
 
 from app.api.application import Application
-from app.errors import ApiError, ErrorCode
 from tests.client import ValidatingClient, validate_response
 from tests.conftest import MakeApp, MakeClient
 from tests.factories import contact_body
