@@ -46,7 +46,7 @@ libraries = echo "Installing the libraries of $(2) into $(1)" && $(call fetch,pi
 	--quiet --disable-pip-version-check --require-hashes -r $(2))
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo watch-demo install test test-deploy test-browser test-message test-redis test-mta test-monitoring test-clients attack lint lint-api format check fuzz mutants bench docs lock clean
+.PHONY: help run demo watch-demo install test test-deploy test-browser test-message test-redis test-mta test-monitoring test-clients test-bounds attack lint lint-api format check fuzz mutants bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -122,6 +122,22 @@ test-clients: $(VENV)/.dev $(CLIENTS_VENV)/.clients tests/clients/node_modules/.
 	@$(call need,$(CLIENTS),--no-install-recommends)
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadscope tests/clients
 
+# Of each library that setup.cfg names for the service, the lowest release that it allows or the newest that there is. The
+# tools of the tests stay those of the lock file. CI runs what needs one process, on the lowest: BOUNDS=lowest ARGS=...
+BOUNDS := lowest newest
+test-bounds: $(BOUNDS:%=.venv-%/.bounds) ## Test with the lowest and with the newest libraries that setup.cfg allows (10 minutes)
+	@for bound in $(BOUNDS); do echo "With the $$bound libraries:"; \
+		$(MAKE) --no-print-directory VENV=.venv-$$bound test $(if $(ARGS),,test-redis) || exit 1; done
+
+RESOLUTION_lowest := lowest-direct
+RESOLUTION_newest := highest
+.venv-%/.bounds: setup.cfg requirements-dev.txt | $(VENV)/.dev
+	@$(MAKE) --no-print-directory VENV=.venv-$* .venv-$*/.dev
+	@echo "Installing the $* libraries of setup.cfg into .venv-$*"
+	@$(call fetch,uv,$(BIN)/uv pip compile --quiet --resolution $(RESOLUTION_$*) --extra metrics --extra redis setup.cfg -o build/$*.txt \
+		&& $(BIN)/uv pip install --quiet --python $(@D) -r build/$*.txt)
+	@touch $@
+
 attack: $(VENV)/.dev ## Attack the service as it is shipped (2 minutes; verdicts: build/attacks.txt)
 	@$(call need,$(ATTACK))
 	rm -f build/attacks.txt
@@ -184,7 +200,7 @@ lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --upgrade --custom-compile-command "make lock"
 
 clean: ## Remove everything that make has made, but never the mail
-	rm -rf $(VENV) $(BENCH_VENV) $(CLIENTS_VENV) node_modules tests/clients/node_modules build .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) $(CLIENTS_VENV) .venv-lowest .venv-newest node_modules tests/clients/node_modules build .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 node_modules/.package-lock.json: package-lock.json
 	@echo "Downloading the packages of package-lock.json with npm: 'make docs', 'make lint-api', 'make test-browser' and 'make test-message' need them"
