@@ -12,7 +12,7 @@ from app.api.errorhandlers import register_error_handlers
 from app.api.hooks import Hooks
 from app.api.paths import contact_paths
 from app.api.quotas import Limits, Quotas
-from app.api.request_log import RequestLog
+from app.api.request_log import log_request
 from app.api.root import create_root_blueprint
 from app.api.v1 import create_v1_blueprint
 from app.background import Background
@@ -63,7 +63,7 @@ def create_app(
     quotas = Quotas(limits, contact_paths(versions))
     composer = Composer(settings.mail_from, settings.sales_email, settings.mail_timezone)
     contact = create_contact_view(ContactService(composer, mailer), quotas)
-    records: list[Record] = [RequestLog(settings).write]
+    records: list[Record] = [log_request]
     exporter = None
     if recorder:
         records.append(recorder.count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging.config
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from app import create_app
 from app.api.application import Application
+from app.logs import logging_config
 from tests.client import ValidatingClient
 from tests.factories import make_limits, make_settings
 from tests.fakes import RecordingMailer
@@ -27,6 +29,8 @@ freezegun.configure(extend_ignore_list=["_pytest.timing"])
 
 MakeApp = Callable[..., Application]
 MakeClient = Callable[..., ValidatingClient]
+Configure = Callable[..., None]
+LogLines = Callable[[], list[str]]
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -75,6 +79,36 @@ def make_client(make_app: MakeApp) -> MakeClient:
 @pytest.fixture
 def client(make_client: MakeClient) -> ValidatingClient:
     return make_client()
+
+
+@pytest.fixture
+def configure_logging(tmp_path: Path) -> Iterator[Configure]:
+    """Configures logging from environment variables as the service does, until the test is over."""
+    names = ("", "app.test", "flask_cors", "gunicorn.access", "gunicorn.error", "werkzeug")
+    before = [(logger, logger.handlers[:], logger.level, logger.propagate) for logger in map(logging.getLogger, names)]
+
+    def configure(**environ: str) -> None:
+        logging.config.dictConfig(logging_config(make_settings(tmp_path / "mail", **environ)))
+
+    yield configure
+    for logger, handlers, level, propagate in before:
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
+@pytest.fixture
+def log_lines(capfd: pytest.CaptureFixture[str]) -> LogLines:
+    """The lines that have been logged since the last call, once the thread that writes them has done so."""
+
+    def lines() -> list[str]:
+        for handler in logging.getLogger().handlers:
+            handler.flush()
+        captured = capfd.readouterr()
+        assert captured.out == ""
+        return captured.err.splitlines()
+
+    return lines
 
 
 @pytest.fixture(scope="session")

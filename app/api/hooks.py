@@ -12,10 +12,10 @@ from werkzeug.routing import RequestRedirect
 from app.api.addresses import Addresses
 from app.api.body import invalid_body
 from app.api.cors import Cors
-from app.api.labels import route_of
 from app.api.paths import DOCUMENT, LEGACY_CONTACT, is_under_api
 from app.api.quotas import Quotas
 from app.api.request import Request, request
+from app.api.request_log import route_of
 from app.errors import ApiError, ErrorCode
 from app.ratelimit.headers import rate_limit_fields
 from app.settings import Settings

@@ -1,37 +1,63 @@
-"""The log line of each request."""
+"""The log line of each request, and the names that log and metrics give a request: a client can choose none of them."""
 
 from __future__ import annotations
 
+import logging
 import time
 
-from app.api.labels import method_of
+from flask import current_app
+from werkzeug.exceptions import MethodNotAllowed
+
+from app.api.paths import METHOD_ORDER, is_under_api
 from app.api.request import Request
-from app.logs import RequestLogger
 from app.ratelimit.client import truncated
-from app.settings import Settings
 
-_PARTS = ("method", "route", "status", "code", "duration_ms", "client")
-_MESSAGE = "%s %s %s %s %s ms %s"
+logger = logging.getLogger("app.request")
+
+KNOWN_METHODS = frozenset({*METHOD_ORDER, "PUT", "DELETE", "CONNECT", "TRACE", "PATCH"})
+"""The methods of RFC 9110, section 9, and PATCH (RFC 5789)."""
 
 
-class RequestLog:
-    """Writes a line for each request, without personal data."""
+def method_of(request: Request) -> str:
+    """The method, or "-" for one that is not known."""
+    return request.method if request.url_rule or request.method in KNOWN_METHODS else "-"
 
-    def __init__(self, settings: Settings) -> None:
-        self._logger = RequestLogger("app.request", _MESSAGE, _PARTS, settings)
 
-    def write(self, request: Request, status: int) -> None:
-        """Write the line."""
-        if not self._logger.enabled:
-            return
-        self._logger.write(
-            request.id,
-            (
-                method_of(request),
-                request.route,
-                status,
-                request.error_code,
-                round((time.perf_counter() - request.begun) * 1000, 1),
-                truncated(request.client),
-            ),
-        )
+def route_of(request: Request) -> str:
+    """The rule of the path, also when the method is refused; of an unknown path the class.
+
+    To be called while the request is being answered.
+    """
+    rule = request.url_rule
+    refusal = request.routing_exception
+    if isinstance(refusal, MethodNotAllowed) and refusal.valid_methods:
+        adapter = current_app.create_url_adapter(request)
+        if adapter is not None:
+            rule, _ = adapter.match(method=next(iter(refusal.valid_methods)), return_rule=True)
+    return rule.rule if rule else class_of(request.path)
+
+
+def class_of(path: str) -> str:
+    """The class of an unknown path."""
+    if not path.startswith("/"):
+        return "malformed"
+    if is_under_api(path):
+        return "api/other"
+    if path.startswith("/.well-known/"):
+        return "well-known"
+    if "/." in path:
+        return "dotfile"
+    return "php" if ".php" in path.lower() else "other"
+
+
+def log_request(request: Request, status: int) -> None:
+    """Write the line of a request that is answered with that status, without personal data."""
+    parts = {
+        "method": method_of(request),
+        "route": request.route,
+        "status": status,
+        "code": request.error_code,
+        "duration_ms": round((time.perf_counter() - request.begun) * 1000, 1),
+        "client": truncated(request.client),
+    }
+    logger.info("%s %s %s %s %s ms %s", *parts.values(), extra=parts | {"request_id": request.id})

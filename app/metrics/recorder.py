@@ -14,9 +14,9 @@ from http import HTTPStatus
 
 from prometheus_client import Counter, Histogram
 
-from app.api.labels import method_of
 from app.api.quotas import Limits
 from app.api.request import Request
+from app.api.request_log import method_of
 from app.contact.submission import FORM_TYPES, UNKNOWN_FORM_TYPE, Outcome
 from app.errors import ErrorCode
 from app.mail.health import MailHealth

@@ -25,8 +25,7 @@ MAY_IMPORT = {
     "app.mailbox": set(),
     "app.settings": {"app.mailbox"},
     "app.versions": {"app.settings"},
-    "app.logs": {"app.settings", "app.stderr"},
-    "app.stderr": set(),
+    "app.logs": {"app.settings"},
     "app.worker": {"app.api", "app.errors", "app.logs", "app.settings"},
 }
 FREE_OF_FLASK = (

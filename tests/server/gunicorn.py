@@ -14,6 +14,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests.waiting import wait_until
+
 ROOT = Path(__file__).parents[2]
 BOOT_SECONDS = 60
 PATIENCE = 30
@@ -86,7 +88,15 @@ class Server:
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, PATIENCE, source_address=source)) as connection:
             connection.request(method, path, body, headers or {})
             response = connection.getresponse()
-            return response, response.read()
+            body = response.read()
+        self.wait_for_line_of(response)
+        return response, body
+
+    def wait_for_line_of(self, response: http.client.HTTPResponse) -> None:
+        """Return once the log has the line of an answered request, and so all that was logged before it."""
+        request_id = response.headers["X-Request-ID"]
+        if request_id:
+            wait_until(lambda: request_id in self.log, seconds=PATIENCE)
 
 
 GUNICORN = (sys.executable, "-m", "gunicorn")

@@ -20,7 +20,9 @@ def exchange(server: Server, request: bytes) -> tuple[http.client.HTTPResponse, 
         connection.shutdown(socket.SHUT_WR)
         response = http.client.HTTPResponse(connection)
         response.begin()
-        return response, response.read()
+        body = response.read()
+    server.wait_for_line_of(response)
+    return response, body
 
 
 REFUSED_BELOW_THE_APP = {

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import http.client
 import json
 import mailbox
 import os
 import re
-import resource
 import runpy
 import subprocess
 import sys
@@ -23,7 +21,7 @@ import pytest
 from app.settings import PRIVATE_DIRECTORY
 from tests.client import validate_response
 from tests.mail import disks
-from tests.server.gunicorn import LISTENING, PATIENCE, ROOT, Server, serving, start
+from tests.server.gunicorn import PATIENCE, ROOT, Server, serving, start
 
 COMMANDS = {
     "gunicorn": [sys.executable, "-m", "gunicorn"],
@@ -163,34 +161,6 @@ def test_the_log_can_be_read_by_machines(tmp_path: Path) -> None:
 
     records = [json.loads(line) for line in server.log.splitlines()]
     assert {record["logger"] for record in records} >= {"gunicorn.error", "app.logs"}
-
-
-def test_a_log_that_nobody_reads_stops_no_answer(tmp_path: Path) -> None:
-    reading, writing = os.pipe()
-    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, resource.getpagesize())
-    environ = {"MAIL_DIR": str(tmp_path / "mail"), "BIND": "127.0.0.1:0", "TRUSTED_PROXIES": "1"}
-    process = subprocess.Popen(COMMANDS["gunicorn"], cwd=ROOT, env=environ, stdout=writing, stderr=writing)
-    os.close(writing)
-    # Their lines are more than the pipe holds.
-    clients = [{"X-Forwarded-For": f"10.0.0.{number % 20}"} for number in range(100)]
-
-    try:
-        with open(reading, "rb", buffering=0, closefd=False) as lines:
-            port = next(int(said[1]) for line in lines if (said := re.search(LISTENING, line.decode())))
-        server = Server(process, port, Path(os.devnull))
-        server.wait_until_it_answers()
-        statuses = {server.request("GET", "/api/versioning", headers=client)[0].status for client in clients}
-        unread = os.read(reading, 1 << 20)
-        server.request("GET", "/openapi.json")
-        after = os.read(reading, 1 << 20)
-    finally:
-        process.terminate()
-        process.wait(30)
-        os.close(reading)
-
-    assert statuses == {200}
-    assert 0 < unread.count(b"GET /api/versioning") < len(clients)
-    assert b"lines have been dropped since the start" in after
 
 
 def test_no_proxy_is_believed_unless_it_is_trusted(tmp_path: Path, server: Server) -> None:
