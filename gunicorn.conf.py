@@ -1,6 +1,7 @@
 """The settings of gunicorn, all from the environment. gunicorn reads this file by itself."""
 
 import gc
+import logging
 import os
 import shutil
 import sys
@@ -60,6 +61,9 @@ def on_starting(server: Arbiter) -> None:
 
     A reload goes on: mail is delivered even with a full disk.
     """
+    # Python prints a fault that stops the start, past the log. What the log has so far comes before it.
+    for handler in logging.getLogger().handlers:
+        handler.flush()
     require_mail_dir(settings.mail_dir)
     # The sockets that gunicorn inherits, and those of its own options --bind and --reuse-port, are not BIND's.
     inherits = server.master_pid or listen_fds(unset_environment=False)
