@@ -52,6 +52,16 @@ def logged(served: Site, pattern: str, count: int = 1) -> list[str]:
     return lines()
 
 
+def logged_by_service(served: Site, request_id: str) -> list[str]:
+    """The lines of the services' logs with that id; a thread writes them, perhaps after the answer."""
+
+    def lines() -> list[str]:
+        return [line for line in (served.log("0") + served.log("1")).splitlines() if request_id in line]
+
+    wait_until(lines)
+    return lines()
+
+
 def id_of(answer: Answer) -> str:
     """The request id, which an answer names once."""
     (request_id,) = answer.headers.get_all("X-Request-ID", [])
@@ -82,11 +92,11 @@ def test_a_client_cannot_name_the_address_or_the_host_of_the_service(served: Sit
 def test_the_request_id_is_nginx_s_and_the_same_in_both_logs(served: Site) -> None:
     answer = served.request("GET", "/api/versioning", client="127.0.11.4", headers={"X-Request-ID": "f" * 32})
 
-    lines = [json.loads(line) for line in (served.log("0") + served.log("1")).splitlines()]
-    (request_id,) = (line["request_id"] for line in lines if line.get("client") == "127.0.11.0/24")
+    request_id = id_of(answer)
+    (line,) = map(json.loads, logged_by_service(served, request_id))
     assert request_id != "f" * 32
     assert logged(served, f' {request_id} 200 "200" ')
-    assert id_of(answer) == request_id
+    assert line["client"] == "127.0.11.0/24"
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "America/St_Johns"])
@@ -96,6 +106,7 @@ def test_both_logs_name_the_time_in_one_form(tmp_path: Path, monkeypatch: pytest
         begun = datetime.now(ZoneInfo(zone))
         answer = served.request("GET", "/api")
         theirs = logged(served, f" {id_of(answer)} ")
+        served.wait_for_log("0", f" {id_of(answer)} ")
         ours = [line for line in served.log("0").splitlines() if f" {id_of(answer)} " in line]
         ended = datetime.now(ZoneInfo(zone))
 
@@ -367,8 +378,8 @@ def test_what_gunicorn_refuses_has_the_request_id_of_the_service_s_log(served: S
     """The service has not read the field in which nginx tells it another one."""
     answer = served.exchange(request_bytes)
 
-    lines = [json.loads(line) for line in (served.log("0") + served.log("1")).splitlines()]
-    assert [line["code"] for line in lines if line["request_id"] == id_of(answer)] == ["invalid_body"]
+    lines = map(json.loads, logged_by_service(served, id_of(answer)))
+    assert [line["code"] for line in lines if "code" in line] == ["invalid_body"]
 
 
 UNDER_API = [
@@ -667,7 +678,8 @@ def stored(served: Site) -> set[str]:
 def test_one_client_meets_one_process(served: Site) -> None:
     for client in range(1, 40):
         for _ in range(3):
-            served.request("GET", "/api/versioning", client=f"127.3.{client}.1")
+            answer = served.request("GET", "/api/versioning", client=f"127.3.{client}.1")
+            logged_by_service(served, id_of(answer))
 
     clients = [set(re.findall(r"127\.3\.\d+\.0/24", served.log(instance))) for instance in ("0", "1")]
     assert not clients[0] & clients[1]
@@ -719,7 +731,7 @@ def test_the_clients_of_a_killed_process_are_served_by_the_other_one_at_once(tmp
 
         assert {answer.status for answer in answers + posts} == {200}
         assert len(stored(served)) == len(clients)
-        assert '"route": "/api"' in served.log("1")
+        served.wait_for_log("1", '"route": "/api"')
 
 
 def kill(served: Site, instance: str) -> None:

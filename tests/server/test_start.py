@@ -51,7 +51,9 @@ def test_the_server_has_no_access_log_for_addresses_are_personal_data(server: Se
     with closing(http.client.HTTPConnection("127.0.0.1", server.port, PATIENCE)) as connection:
         for _ in range(2):
             connection.request("GET", "/api/versioning", headers={"User-Agent": "ana@example.com"})
-            connection.getresponse().read()
+            response = connection.getresponse()
+            response.read()
+    server.wait_for_line_of(response)
 
     log = server.log.removeprefix(before)
     assert len(re.findall("GET /api/versioning", log)) == 2
