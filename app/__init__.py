@@ -18,10 +18,10 @@ from app.api.v1 import create_v1_blueprint
 from app.background import Background
 from app.contact.message import Composer
 from app.contact.service import ContactService
-from app.logs import ensure_logging, log_transport
+from app.logs import ensure_logging
 from app.mail.cli import create_mail_commands
 from app.mail.health import MailHealth
-from app.mail.mailer import Mailer, create_mailer
+from app.mail.mailer import Mailer, create_mailer, log_transport
 from app.mail.redelivery import Redelivery
 from app.mail.spool import Spool
 from app.metrics import create_recorder

@@ -12,9 +12,7 @@ from queue import SimpleQueue
 from threading import Event
 from typing import Any
 
-import click
 from flask import has_request_context, request
-from flask.cli import ScriptInfo
 
 from app.settings import Settings
 
@@ -22,18 +20,14 @@ MAX_WAITING = 10_000
 """Lines that wait for the reader of standard error. Further lines are dropped and counted."""
 
 _LINE = "%(time)s %(levelname)s %(name)s %(request_id)s %(message)s"
-
-logger = logging.getLogger(__name__)
+_JSON = "pythonjsonlogger.json.JsonFormatter"
 
 
 class StandardErrorHandler(QueueHandler):
     """Finishes a line in the thread that logs. Another thread writes it, so nobody waits for who reads the log."""
 
     queue: SimpleQueue[bytes | Event]
-
-    def __init__(self) -> None:
-        super().__init__(SimpleQueue())
-        self._process = 0
+    _process = 0
 
     def prepare(self, record: logging.LogRecord) -> bytes:
         """The line of a record."""
@@ -86,24 +80,19 @@ def add_time_and_request_id(record: logging.LogRecord) -> bool:
 def logging_config(settings: Settings) -> dict[str, Any]:
     """The configuration for logging.config.dictConfig; gunicorn's own lines go the same way."""
     level = settings.log_level.upper()
-    json = {
-        "()": "pythonjsonlogger.json.JsonFormatter",
-        "fmt": _LINE,
-        "rename_fields": {"levelname": "level", "name": "logger"},
-        "json_ensure_ascii": False,
-    }
-    handler = {"()": StandardErrorHandler, "formatter": settings.log_format, "filters": [add_time_and_request_id]}
+    names = {"levelname": "level", "name": "logger"}
+    json = {"()": _JSON, "fmt": _LINE, "rename_fields": names, "json_ensure_ascii": False}
+    handler = {"()": StandardErrorHandler, "queue": None, "formatter": "line", "filters": [add_time_and_request_id]}
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"text": {"format": _LINE}, "json": json},
+        "formatters": {"line": json if settings.log_format == "json" else {"format": _LINE}},
         "handlers": {"stderr": handler},
         "root": {"level": level, "handlers": ["stderr"]},
         "loggers": {
             # Its debug lines show the targets of requests, which can hold personal data.
             "gunicorn.error": {"level": "INFO" if level == "DEBUG" else level, "propagate": True},
-            # gunicorn's access log shows addresses and what a visitor typed. Named here, it loses the handlers that
-            # gunicorn's own options give it. The service writes a line of its own for each request.
+            # It shows what a visitor typed. Named here, it loses the handlers of gunicorn's own options.
             "gunicorn.access": {"level": "CRITICAL"},
             # Its lines below a warning show origins and paths.
             "flask_cors": {"level": "WARNING"},
@@ -118,17 +107,6 @@ def drop_exception_text(record: logging.LogRecord) -> bool:
         record.exc_text = "".join(traceback.format_tb(record.exc_info[2])) + record.exc_info[0].__name__
         record.exc_info = None
     return True
-
-
-def log_transport(settings: Settings) -> None:
-    """Log where messages go, unless the app is made for a flask command that does not serve, such as ``mail list``."""
-    command = click.get_current_context(silent=True)
-    if command and command.find_object(ScriptInfo) and command.info_name != "run":
-        return
-    if settings.smtp_host is None:
-        logger.warning("SMTP_HOST is not set: messages are stored in %s and not sent", settings.mail_dir)
-    else:
-        logger.info("messages are sent through %s:%d", settings.smtp_host, settings.smtp_port)
 
 
 def drop_request_line(record: logging.LogRecord) -> bool:

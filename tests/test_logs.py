@@ -425,6 +425,6 @@ def test_the_log_says_at_start_where_messages_go(
 
     make_app(collaborators={"mailer": None}, first_check=0, **environ)
 
-    assert ("app.logs", level, line.format(tmp_path=tmp_path)) in [
+    assert ("app.mail.mailer", level, line.format(tmp_path=tmp_path)) in [
         (record.name, record.levelname, record.getMessage()) for record in caplog.records
     ]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+import click
+
 from app.mail.bulkhead import Bulkhead, FullError
 from app.mail.explain import timed_out
 from app.mail.message import Message
@@ -203,6 +205,17 @@ def create_mailer(settings: Settings, spool: Spool) -> Mailer:
     if settings.smtp_host is None:
         return MaildirMailer(spool)
     return SmtpMailer(SmtpSender(settings), spool, create_bulkhead(settings), settings.smtp_timeout)
+
+
+def log_transport(settings: Settings) -> None:
+    """Log where messages go, unless the app is made for a flask command that does not serve, such as ``mail list``."""
+    command = click.get_current_context(silent=True)
+    if command and command.info_name != "run":
+        return
+    if settings.smtp_host is None:
+        logger.warning("SMTP_HOST is not set: messages are stored in %s and not sent", settings.mail_dir)
+    else:
+        logger.info("messages are sent through %s:%d", settings.smtp_host, settings.smtp_port)
 
 
 def create_bulkhead(settings: Settings) -> Bulkhead:

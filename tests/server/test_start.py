@@ -162,7 +162,7 @@ def test_the_log_can_be_read_by_machines(tmp_path: Path) -> None:
         pass
 
     records = [json.loads(line) for line in server.log.splitlines()]
-    assert {record["logger"] for record in records} >= {"gunicorn.error", "app.logs"}
+    assert {record["logger"] for record in records} >= {"gunicorn.error", "app.mail.mailer"}
 
 
 def test_no_proxy_is_believed_unless_it_is_trusted(tmp_path: Path, server: Server) -> None:
