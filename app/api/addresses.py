@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-from functools import lru_cache
 from typing import Any
 
 from app.ratelimit.client import client_key, forwarded_entry
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)
-
-_REQUEST_ID_LENGTH = 32
-_HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 class Addresses:
@@ -27,34 +23,31 @@ class Addresses:
 
     def client(self, environ: dict[str, Any]) -> bytes:
         """The key that the limiter counts the request under."""
-        return client_key(
-            environ.get("REMOTE_ADDR", ""), environ.get("HTTP_X_FORWARDED_FOR", ""), self._trusted_proxies
-        )
+        forwarded_for = environ.get("HTTP_X_FORWARDED_FOR", "")
+        return client_key(environ.get("REMOTE_ADDR", ""), forwarded_for, self._trusted_proxies)
 
     def request_id(self, environ: dict[str, Any]) -> str:
         """The id that a trusted proxy gave the request, if it has the form of nginx's $request_id; else empty."""
         given: str = environ.get("HTTP_X_REQUEST_ID", "") if self._trusted_proxies else ""
-        return given if len(given) == _REQUEST_ID_LENGTH and _HEXADECIMAL.issuperset(given) else ""
+        return given if re.fullmatch("[0-9a-f]{32}", given) else ""
 
     def base_url(self, environ: dict[str, Any]) -> str:
         """The address that clients reach the service under, without a slash at its end."""
         if self._public_base_url is not None:
             return self._public_base_url
-        scheme = self._forwarded(environ, "HTTP_X_FORWARDED_PROTO") or environ["wsgi.url_scheme"]
-        host = self._forwarded(environ, "HTTP_X_FORWARDED_HOST") or environ.get("HTTP_HOST", "")
-        return _url(scheme, host) or _url(environ["wsgi.url_scheme"], _own_host(environ)) or "http://localhost"
+        scheme, host = (
+            forwarded_entry(environ.get(f"HTTP_X_FORWARDED_{name}", ""), self._trusted_proxies)
+            for name in ("PROTO", "HOST")
+        )
+        own, name = environ["wsgi.url_scheme"], environ["SERVER_NAME"]
+        listens_at = f"[{name}]" if ":" in name else name
+        return (
+            _url(scheme or own, host or environ.get("HTTP_HOST", ""))
+            or _url(own, f"{listens_at}:{environ['SERVER_PORT']}")
+            or "http://localhost"
+        )
 
-    def _forwarded(self, environ: dict[str, Any], name: str) -> str:
-        """The entry that the outermost trusted proxy added, empty when there is none."""
-        return forwarded_entry(environ.get(name, ""), self._trusted_proxies)
 
-
-def _own_host(environ: dict[str, Any]) -> str:
-    name = environ["SERVER_NAME"]
-    return f"[{name}]:{environ['SERVER_PORT']}" if ":" in name else f"{name}:{environ['SERVER_PORT']}"
-
-
-@lru_cache(maxsize=64)
 def _url(scheme: str, host: str) -> str | None:
     """The URL; None when a client sent something that makes no URL."""
     if re.fullmatch(r"https?", scheme) and re.fullmatch(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", host):

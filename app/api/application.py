@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import flask
-from flask.json.provider import DefaultJSONProvider
 
 from app.api.hooks import Hooks
 from app.api.request import OWN_REQUEST, Request, request
@@ -26,22 +25,6 @@ Record = Callable[[Request, int], None]
 """Takes note of a request and the status of its response, in the log or in the metrics."""
 
 
-class UnansweredError(Exception):
-    """A request that failed after its response was made. ``refuse`` makes the answer of the server.
-
-    It stands for the exception itself: gunicorn takes any OSError for one of the connection, and answers nothing.
-    """
-
-    def __init__(self, environ: WSGIEnvironment) -> None:
-        super().__init__()
-        self.environ = environ
-
-
-class _Json(DefaultJSONProvider):
-    ensure_ascii = False
-    sort_keys = False
-
-
 class _Response(flask.Response):
     default_mimetype = "application/json"
 
@@ -51,7 +34,6 @@ class Application(flask.Flask):
 
     request_class = Request
     response_class = _Response
-    json_provider_class = _Json
 
     def __init__(self, import_name: str, *, hooks: Hooks, records: Sequence[Record], background: Background) -> None:
         super().__init__(import_name, static_folder=None)
@@ -95,6 +77,8 @@ class Application(flask.Flask):
                 context.pop()
 
     def _recording(self, wsgi_app: WSGIApplication) -> WSGIApplication:
+        """The app, which records a request once nothing can change its answer any more."""
+
         def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
             statuses: list[str] = []
 
@@ -102,14 +86,7 @@ class Application(flask.Flask):
                 statuses.append(status)
                 return start_response(status, *others)
 
-            try:
-                body = wsgi_app(environ, begin)
-            except Exception as error:
-                propagates = self.config["PROPAGATE_EXCEPTIONS"]
-                if self.testing or self.debug if propagates is None else propagates:
-                    raise
-                log_unforeseen(logger, error, "a function that runs at the end of each request")
-                raise UnansweredError(environ) from error
+            body = wsgi_app(environ, begin)
             self._record(environ, int(statuses[-1].partition(" ")[0]))
             return body
 

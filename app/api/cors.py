@@ -17,8 +17,6 @@ EXPOSED = (
     " X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-ID"
 )
 MAX_AGE_SECONDS = "86400"
-_PREFIX = "access-control-"
-_OF_ANY_RESPONSE = ("Access-Control-Allow-Origin", "Access-Control-Expose-Headers")
 
 
 class Cors:
@@ -35,7 +33,6 @@ class Cors:
         decide = cross_origin(
             origins="*" if any_origin else listed,
             methods=[],
-            expose_headers=EXPOSED,
             send_wildcard=any_origin,
             always_send=any_origin,
             automatic_options=False,
@@ -43,21 +40,21 @@ class Cors:
         )(flask.make_response)
 
         @lru_cache(maxsize=64)  # flask-cors reads its options again each time
-        def granted_to(_origin: str | None) -> list[tuple[str, str]]:
-            return [(name, value) for name, value in decide().headers if name in _OF_ANY_RESPONSE]
+        def allowed(_origin: str | None) -> str | None:
+            return decide().headers.get("Access-Control-Allow-Origin")
 
-        self._granted_to = granted_to
+        self._allowed = allowed
 
     def grant(self, headers: Headers) -> None:
         """Let the allowed origins read the response to the current request."""
-        for name in {name for name in headers.keys() if name.lower().startswith(_PREFIX)}:  # noqa: SIM118 - it has pairs
-            del headers[name]
         asked = request.headers
-        granted = self._granted_to(asked.get("Origin"))
-        headers.extend(granted)
+        if (allowed := self._allowed(asked.get("Origin"))) is None:
+            return
+        headers["Access-Control-Allow-Origin"] = allowed
+        headers["Access-Control-Expose-Headers"] = EXPOSED
         # flask-cors knows one list of methods for all paths, and would grant it on paths that do not exist.
         is_preflight = request.method == "OPTIONS" and "Origin" in asked and "Access-Control-Request-Method" in asked
-        if granted and is_preflight and "Allow" in headers:
+        if is_preflight and "Allow" in headers:
             headers["Access-Control-Allow-Methods"] = headers["Allow"]
             headers["Access-Control-Allow-Headers"] = "Content-Type"
             headers["Access-Control-Max-Age"] = MAX_AGE_SECONDS

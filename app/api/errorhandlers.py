@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 
 from flask import Flask
@@ -25,12 +26,11 @@ def register_error_handlers(app: Flask, *, addresses: Addresses, quotas: Quotas,
     @app.errorhandler(ApiError)
     def refuse(error: ApiError) -> ResponseReturnValue:
         request.error_code = error.code
-        headers = {}
         retry_after = None
         if error.code.status == HTTPStatus.TOO_MANY_REQUESTS:
             retry_after = min(max(error.retry_after or 1, quotas.wait(request)), MAX_RETRY_AFTER)
-            headers["Retry-After"] = str(retry_after)
         docs = addresses.base_url(request.environ) + paths.DOCUMENT
+        headers = {"Retry-After": str(retry_after)} if retry_after else {}
         return envelope.failure(error, retry_after=retry_after, docs=docs), error.code.status, headers
 
     @app.errorhandler(HTTPException)
@@ -39,8 +39,8 @@ def register_error_handlers(app: Flask, *, addresses: Addresses, quotas: Quotas,
 
     @app.errorhandler(MethodNotAllowed)
     def refuse_method(error: MethodNotAllowed) -> ResponseReturnValue:
-        response = app.make_response(("", HTTPStatus.NO_CONTENT))
         if request.method == "OPTIONS":
+            response = app.make_response(("", HTTPStatus.NO_CONTENT))
             del response.headers["Content-Type"]
         else:
             response = app.make_response(refuse_http(error))
@@ -65,8 +65,7 @@ def _translate(error: HTTPException, path: str, versions: Versions) -> ApiError:
 def _unknown_path(path: str, versions: Versions) -> ApiError:
     if not paths.is_under_api(path):
         return ApiError(ErrorCode.NOT_FOUND)
-    segment = path.removeprefix(f"{API_ROOT}/").partition("/")[0]
-    number = segment.removeprefix("v")
-    if segment.startswith("v") and number.isascii() and number.isdigit() and segment not in versions.names:
+    version = re.match(rf"{API_ROOT}/(v[0-9]+)(?:/|$)", path)
+    if version and version[1] not in versions.names:
         return ApiError(ErrorCode.UNSUPPORTED_API_VERSION, details={"supported": versions.supported})
     return ApiError(ErrorCode.ENDPOINT_NOT_FOUND)

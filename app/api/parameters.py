@@ -20,8 +20,6 @@ class QueryParameter:
 
         Raises ApiError invalid_parameter when any of its values is not an allowed one.
         """
-        if not request.query_string:
-            return None
         values = request.args.getlist(self.name)
         if not all(value in self.allowed_values for value in values):
             raise ApiError(

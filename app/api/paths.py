@@ -10,20 +10,13 @@ VERSIONING = API_ROOT + "/versioning"
 DOCUMENT = "/openapi.json"
 LEGACY_CONTACT = "/contact.php"
 
-CONTACT = "/contact"
+CONTACT, HEALTH = "/contact", "/health"
 """Below the base path of a version."""
-
-HEALTH = "/health"
-"""Below the base path of a version."""
-
-METHOD_ORDER = ("GET", "HEAD", "POST", "OPTIONS")
-
-_BELOW_API = API_ROOT + "/"
 
 
 def is_under_api(path: str) -> bool:
     """True for /api and everything below it."""
-    return path.startswith(_BELOW_API) or path == API_ROOT
+    return path.startswith(API_ROOT + "/") or path == API_ROOT
 
 
 def contact_paths(versions: Versions) -> frozenset[str]:
@@ -33,6 +26,4 @@ def contact_paths(versions: Versions) -> frozenset[str]:
 
 def allow(methods: Iterable[str]) -> str:
     """The value of an Allow field (RFC 9110, section 10.2.1), in a stable order."""
-    served = {*methods}
-    others = sorted(served.difference(METHOD_ORDER))
-    return ", ".join([method for method in METHOD_ORDER if method in served] + others)
+    return ", ".join(sorted(methods, key=lambda method: (method == "OPTIONS", method)))

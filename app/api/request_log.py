@@ -8,13 +8,13 @@ import time
 from flask import current_app
 from werkzeug.exceptions import MethodNotAllowed
 
-from app.api.paths import METHOD_ORDER, is_under_api
+from app.api.paths import is_under_api
 from app.api.request import Request
 from app.ratelimit.client import truncated
 
 logger = logging.getLogger("app.request")
 
-KNOWN_METHODS = frozenset({*METHOD_ORDER, "PUT", "DELETE", "CONNECT", "TRACE", "PATCH"})
+KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"})
 """The methods of RFC 9110, section 9, and PATCH (RFC 5789)."""
 
 
