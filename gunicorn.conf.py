@@ -3,22 +3,19 @@
 import gc
 import logging
 import os
+import resource
 import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from gunicorn.arbiter import Arbiter
-from gunicorn.sock import TCP6Socket, TCPSocket, UnixSocket
-from gunicorn.systemd import listen_fds
-from gunicorn.util import parse_address
-
-from app.logs import logging_config
+from app.listeners import address_of, listener, naming, require_free
+from app.logs import drop_exception_text, logging_config
 from app.mail.spool import require_mail_dir
 from app.metrics import require_metrics
 from app.ratelimit.storage import create_storage
 from app.settings import Settings, SettingsError
-from app.worker import EnvelopeWorker
 
 settings = Settings.from_env(os.environ)
 create_storage(settings)  # A storage that cannot be used stops the start here, before any worker.
@@ -28,19 +25,29 @@ bind = settings.bind
 workers = settings.workers
 threads = settings.threads
 worker_class = "app.worker.EnvelopeWorker"
-logger_class = "app.worker.ServerLogger"
 wsgi_app = "wsgi:app"
 logconfig_dict = logging_config(settings)
 loglevel = settings.log_level
 
 # A hand-over to the mail server may finish after the service is told to stop.
 graceful_timeout = int(settings.smtp_timeout) + 10
-keepalive = 75
+
+# One request, one connection. gunicorn closes a kept connection when much of a body was not read or when it stops, and
+# a proxy would send the next request into it. Now each answer announces the close, whatever the proxy asks for.
+keepalive = 0
+
+FILES_OF_A_THREAD = 3
+"""A connection to the mail server, one to Redis, and the file of a message."""
+
+OTHER_FILES = 100
+"""Those of gunicorn, of the log, of the mail checks, of the redelivery and of the metrics."""
+
+# A worker that finds no descriptor for a connection ends at once, and with it all requests that it has in hand.
+files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+free_files = 1000 if files == resource.RLIM_INFINITY else files - FILES_OF_A_THREAD * threads - OTHER_FILES
+worker_connections = max(threads, min(1000, free_files))
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - mkdtemp makes a folder of its own in it
-
-metrics_listeners: list[TCPSocket] = []
-"""The socket at METRICS_BIND from the first hook to the second."""
 
 # Only the app believes a proxy, as TRUSTED_PROXIES says. gunicorn itself would trust 127.0.0.1 and every peer on a unix
 # socket.
@@ -55,9 +62,11 @@ header_map = "refuse"
 # Each service on a machine would have a control socket, and each would have to be protected.
 control_socket_disable = True
 
+logger = logging.getLogger("gunicorn.error")
 
-def on_starting(server: Arbiter) -> None:
-    """Stop the start when MAIL_DIR takes no message, or when nobody can listen at BIND.
+
+def on_starting(server: Any) -> None:
+    """Stop the start when MAIL_DIR takes no message, or when nobody can listen at BIND or METRICS_BIND.
 
     A reload goes on: mail is delivered even with a full disk.
     """
@@ -65,15 +74,20 @@ def on_starting(server: Arbiter) -> None:
     for handler in logging.getLogger().handlers:
         handler.flush()
     require_mail_dir(settings.mail_dir)
-    # The sockets that gunicorn inherits, and those of its own options --bind and --reuse-port, are not BIND's.
-    inherits = server.master_pid or listen_fds(unset_environment=False)
-    if not inherits and not server.cfg.reuse_port and server.cfg.bind == [bind]:
-        server.LISTENERS = [listen(server, "BIND", bind)]
+    replaces = server.master_pid != 0  # the new program after USR2, beside which the old one goes on
+    inherits = replaces or os.environ.get("LISTEN_PID") == str(os.getpid())  # sd_listen_fds(3)
+    # gunicorn would try for five seconds. The addresses of its own option --bind are not BIND's.
+    if not inherits and server.address == [address_of(bind)]:
+        with naming("BIND", bind, example_port=8000):
+            require_free(address_of(bind), shared=True)
     if settings.metrics_bind:
-        if server.cfg.preload_app:  # prometheus_client looks for the directory below when it is imported, and only then
+        if "prometheus_client" in sys.modules:  # it looks for the directory below when it is imported, and only then
             raise SettingsError(["METRICS_BIND is set: gunicorn counts nothing with --preload"])
-        if not server.master_pid:
-            metrics_listeners.append(listen(server, "METRICS_BIND", settings.metrics_bind))
+        address = address_of(settings.metrics_bind)
+        with naming("METRICS_BIND", settings.metrics_bind, example_port=9110):
+            if not replaces:
+                require_free(address, shared=False)
+            logger.info("The metrics are at: http://%s:%d", *listener(address).getsockname()[:2])
         # The workers leave their numbers here, in memory. systemd removes its directory even if this process is killed.
         memory = os.environ.get("RUNTIME_DIRECTORY", MEMORY)
         try:
@@ -82,41 +96,28 @@ def on_starting(server: Arbiter) -> None:
             raise SettingsError([f"METRICS_BIND is set: its files cannot be in {memory}: {error.strerror}"]) from error
 
 
-def when_ready(server: Arbiter) -> None:
-    """Add the socket of the metrics to gunicorn's own, which it passes on to its workers and, at USR2, to its heir."""
-    server.LISTENERS += metrics_listeners
-    for listener in metrics_listeners:
-        server.log.info("The metrics are at: %s", listener)
-
-
-def post_fork(server: Arbiter, worker: EnvelopeWorker) -> None:
-    """Take the socket of the metrics, always the last one, from those on which the worker accepts requests.
-
-    A worker without room for its numbers has no metrics: the service matters more.
-    """
+def post_fork(_server: Any, _worker: Any) -> None:
+    """Make the files of the metrics. A worker without room for its numbers has none: the service matters more."""
     if settings.metrics_bind:
         from app.metrics.files import make  # noqa: PLC0415 - needs an optional dependency
 
-        worker.metrics_listener = server.LISTENERS[-1]
-        # With --reuse-port the worker has made the others by itself.
-        worker.sockets = [listener for listener in worker.sockets if listener is not worker.metrics_listener]
         directory = metrics_directory()
         try:
-            make(directory, worker.pid)
+            make(directory, os.getpid())
         except OSError as error:
-            server.log.error("this worker has no metrics until the next start: %s: %s", directory, error.strerror)
+            logger.error("this worker has no metrics until the next start: %s: %s", directory, error.strerror)
             del os.environ["METRICS_BIND"]  # the app does not see it
 
 
-def child_exit(server: Arbiter, _worker: EnvelopeWorker) -> None:
+def child_exit(_server: Any, _worker: Any) -> None:
     """Forget the state of a worker that has ended. What it has counted stays."""
     if settings.metrics_bind:
         from app.metrics.files import forget  # noqa: PLC0415 - needs an optional dependency
 
-        forget(metrics_directory(), server.WORKERS)
+        forget(metrics_directory())
 
 
-def on_exit(_server: Arbiter) -> None:
+def on_exit(_server: Any) -> None:
     """Remove the files of the metrics."""
     if settings.metrics_bind:
         shutil.rmtree(metrics_directory(), ignore_errors=True)
@@ -127,37 +128,24 @@ def metrics_directory() -> Path:
     return Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
 
 
-def listen(server: Arbiter, name: str, value: str) -> TCPSocket | UnixSocket:
-    """The socket at an address, which gunicorn then uses; raises SettingsError. gunicorn would try for five seconds.
-
-    It stays open. A connection that it took would be lost with it, and nginx does not send a POST again.
-    """
-    address = parse_address(value)
-    kind = UnixSocket if isinstance(address, str) else TCP6Socket if ":" in address[0] else TCPSocket
-    try:
-        return kind(address, server.cfg, server.log)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        port = 8000 if name == "BIND" else 9110
-        example = f"127.0.0.1:{port + 1 if value.endswith(f':{port}') else port}"
-        raise SettingsError(
-            [f"{name}={value!r}: {reason}: set {name} to another address, such as {example}"]
-        ) from error
-
-
-def post_worker_init(worker: EnvelopeWorker) -> None:
+def post_worker_init(_worker: Any) -> None:
     """Start the storage of the limits and the mail checks, and wait a second at most for each."""
-    worker.background.start(wait=1)
-    if settings.metrics_bind and worker.background.exporter:
-        worker.background.exporter.start(worker.metrics_listener, metrics_directory())
+    from wsgi import app  # noqa: PLC0415 - gunicorn has loaded it by now, perhaps in an operator's own module
+
+    app.background.start(wait=1)
+    if settings.metrics_bind and app.background.exporter:
+        app.background.exporter.start(listener(address_of(settings.metrics_bind)), metrics_directory())
+    # Until here an exception can only tell the operator why the start failed. From here on it can quote a visitor.
+    logger.addFilter(drop_exception_text)
     # A request needs the interpreter's lock three times, and while another computes it waits this long for each.
     sys.setswitchinterval(0.001)
     # What is loaded stays. Looking through it for garbage would hold the lock for as long as a large request does.
     gc.freeze()
 
 
-def worker_exit(_server: Arbiter, worker: EnvelopeWorker) -> None:
+def worker_exit(_server: Any, _worker: Any) -> None:
     """Close the connections to the other servers."""
-    background = getattr(worker, "background", None)  # None when the app could not be made
-    if background is not None:
-        background.stop()
+    if "wsgi" in sys.modules:  # not when the app could not be made
+        from wsgi import app  # noqa: PLC0415 - as above
+
+        app.background.stop()

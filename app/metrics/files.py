@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -57,20 +57,20 @@ def reading(directory: Path) -> Iterator[None]:
         yield
 
 
-def forget(directory: Path, living: Collection[int]) -> None:
+def forget(directory: Path) -> None:
     """Delete the files of the workers that have ended. Their counters and histograms are added up in others first.
 
     While somebody reads the files, or when there is no room, that is left for the next time. Raises no exception: the
     process that calls this is gunicorn's first one, and would end.
     """
     try:
-        _forget(directory, living)
+        _forget(directory)
     except Exception as error:  # noqa: BLE001
         logger.warning("the numbers of workers that have ended are not added up: %s", type(error).__name__)
 
 
-def _forget(directory: Path, living: Collection[int]) -> None:
-    ended = [file for file in directory.glob("*.db") if process_of(file) not in {_TOTAL, *living}]
+def _forget(directory: Path) -> None:
+    ended = [file for file in directory.glob("*.db") if process_of(file) != _TOTAL and _has_ended(process_of(file))]
     counted = [file for file in ended if not file.name.startswith("gauge")]
     for file in {*ended} - {*counted}:
         file.unlink(missing_ok=True)
@@ -83,6 +83,14 @@ def _forget(directory: Path, living: Collection[int]) -> None:
             else:
                 _add_up(values, file.with_name(f"{file.stem.rpartition('_')[0]}_{_TOTAL}.db"))
             file.unlink()
+
+
+def _has_ended(process: int) -> bool:
+    try:
+        os.kill(process, 0)  # a signal of no effect
+    except OSError:  # also when the id is that of somebody else's process by now
+        return True
+    return False
 
 
 def _add_up(values: list[tuple[str, float, float, int]], file: Path) -> None:

@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "app.settings": {"app.mailbox"},
     "app.versions": {"app.settings"},
     "app.logs": {"app.settings"},
+    "app.listeners": {"app.settings"},
     "app.worker": {"app.api", "app.errors", "app.logs", "app.settings"},
 }
 FREE_OF_FLASK = (

@@ -15,6 +15,10 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from app.metrics.files import ROOM, forget, make, reading
 
+LIVING = os.getpid()
+ENDED = 1 << 22
+"""No process of Linux has this id or a higher one."""
+
 
 def write(directory: Path, kind: str, process: int, **values: float) -> Path:
     """Write a file as a worker does: the value of a metric by the value of its label."""
@@ -39,33 +43,45 @@ def names(directory: Path) -> set[str]:
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_what_ended_workers_have_counted_is_added_up_in_one_file(tmp_path: Path, rounds: int) -> None:
-    write(tmp_path, "counter", 10, demo=1)
+    write(tmp_path, "counter", LIVING, demo=1)
     for number in range(rounds):
-        write(tmp_path, "counter", 20 + number, demo=2, ventas=3)
-        write(tmp_path, "counter", 30 + number, ventas=4)
+        write(tmp_path, "counter", ENDED + number, demo=2, ventas=3)
+        write(tmp_path, "counter", ENDED + 10 + number, ventas=4)
 
-        forget(tmp_path, {10})
+        forget(tmp_path)
 
-    assert names(tmp_path) == {"counter_0.db", "counter_10.db"}
+    assert names(tmp_path) == {"counter_0.db", f"counter_{LIVING}.db"}
     assert shown(tmp_path) == {"demo": 1 + 2 * rounds, "ventas": 7 * rounds}
 
 
 def test_the_state_of_an_ended_worker_goes(tmp_path: Path) -> None:
-    write(tmp_path, "gauge_livesum", 10, demo=1)
-    write(tmp_path, "gauge_livesum", 20, demo=5)
+    write(tmp_path, "gauge_livesum", LIVING, demo=1)
+    write(tmp_path, "gauge_livesum", ENDED, demo=5)
 
-    forget(tmp_path, {10})
+    forget(tmp_path)
 
-    assert names(tmp_path) == {"gauge_livesum_10.db"}
+    assert names(tmp_path) == {f"gauge_livesum_{LIVING}.db"}
+
+
+def test_an_id_that_another_user_has_now_is_no_worker_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refuse)
+    write(tmp_path, "gauge_livesum", LIVING, demo=1)
+
+    forget(tmp_path)
+
+    assert names(tmp_path) == set()
 
 
 def test_nothing_is_added_up_while_somebody_reads(tmp_path: Path) -> None:
-    write(tmp_path, "counter", 20, demo=2)
+    write(tmp_path, "counter", ENDED, demo=2)
     with reading(tmp_path), reading(tmp_path):
-        forget(tmp_path, {10})
-        assert names(tmp_path) == {"counter_20.db"}
+        forget(tmp_path)
+        assert names(tmp_path) == {f"counter_{ENDED}.db"}
 
-    forget(tmp_path, {10})
+    forget(tmp_path)
 
     assert names(tmp_path) == {"counter_0.db"}
     assert shown(tmp_path) == {"demo": 2}
@@ -75,11 +91,11 @@ def test_nothing_is_added_up_while_somebody_reads(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_goes_and_harms_no_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes
 ) -> None:
-    (tmp_path / "counter_19.db").write_bytes(content)
-    write(tmp_path, "counter", 20, demo=2)
+    (tmp_path / f"counter_{ENDED + 1}.db").write_bytes(content)
+    write(tmp_path, "counter", ENDED, demo=2)
 
     with caplog.at_level(logging.WARNING):
-        forget(tmp_path, {10})
+        forget(tmp_path)
 
     assert names(tmp_path) == {"counter_0.db"}
     assert shown(tmp_path) == {"demo": 2}
@@ -87,9 +103,9 @@ def test_a_file_that_cannot_be_read_goes_and_harms_no_other(
 
 
 def test_files_are_made_with_room_for_all_that_is_written(tmp_path: Path) -> None:
-    make(tmp_path, 10)
+    make(tmp_path, LIVING)
 
-    write(tmp_path, "counter", 10, demo=1)
+    write(tmp_path, "counter", LIVING, demo=1)
 
     assert shown(tmp_path) == {"demo": 1}
     assert len(names(tmp_path)) == 6
@@ -110,7 +126,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 @pytest.mark.usefixtures("full")
 def test_on_a_full_disk_nothing_is_left_half_made(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
-        make(tmp_path, 10)
+        make(tmp_path, LIVING)
 
     assert names(tmp_path) == set()
 
@@ -118,12 +134,12 @@ def test_on_a_full_disk_nothing_is_left_half_made(tmp_path: Path) -> None:
 def test_on_a_full_disk_the_numbers_stay_where_they_are_until_there_is_room(
     tmp_path: Path, full: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path, "counter", 20, demo=2)
-    forget(tmp_path, {10})
+    write(tmp_path, "counter", ENDED, demo=2)
+    forget(tmp_path)
     assert shown(tmp_path) == {"demo": 2}
     full.undo()
 
-    forget(tmp_path, {10})
+    forget(tmp_path)
 
     assert names(tmp_path) == {"counter_0.db"}
     assert shown(tmp_path) == {"demo": 2}
@@ -131,8 +147,8 @@ def test_on_a_full_disk_the_numbers_stay_where_they_are_until_there_is_room(
 
 def test_whatever_happened_to_the_files_gunicorn_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "no-number.db").touch()
-    forget(tmp_path, {10})
+    forget(tmp_path)
     shutil.rmtree(tmp_path)
-    forget(tmp_path, {10})
+    forget(tmp_path)
 
     assert [record.args for record in caplog.records] == [("ValueError",), ("FileNotFoundError",)]

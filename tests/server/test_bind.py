@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from app.listeners import require_free
 from tests.exposition import Samples
 from tests.ports import free_port
 from tests.server.gunicorn import GUNICORN, PATIENCE, ROOT, Server, start
@@ -71,7 +72,7 @@ for bind in sys.argv[1:]:
     os.environ["BIND"] = bind
     config = Config()
     config.set("bind", bind)
-    server = SimpleNamespace(master_pid=0, address=config.address, cfg=config, log=None)
+    server = SimpleNamespace(master_pid=0, address=config.address)
     try:
         runpy.run_path("gunicorn.conf.py")["on_starting"](server)
     except SystemExit as stopped:
@@ -107,24 +108,20 @@ def test_every_other_fault_of_the_address_is_one_line_too(tmp_path: Path) -> Non
         assert line.startswith(f"BIND='{bind}': {reason}")
 
 
-CONNECT_EARLY = """
-import runpy, socket
+@pytest.mark.parametrize("unix", [False, True], ids=["tcp", "unix"])
+def test_an_address_is_tried_without_taking_a_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, unix: bool
+) -> None:
+    """nginx would not send a POST again that was lost with it."""
 
-globals().update(runpy.run_path("gunicorn.conf.py"))
-listen_at_bind = on_starting
+    def fail(*_: int) -> None:
+        pytest.fail("it listens")
 
-def on_starting(server):
-    listen_at_bind(server)
-    with socket.create_connection(server.address[0]) as client:
-        client.sendall(b"GET /api/early HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
-"""
+    monkeypatch.setattr(socket.socket, "listen", fail)
 
+    require_free(f"{tmp_path}/new" if unix else ("127.0.0.1", free_port()), shared=True)
 
-def test_a_connection_of_the_first_moment_is_served(tmp_path: Path) -> None:
-    config = tmp_path / "early.py"
-    config.write_text(CONNECT_EARLY)
-    with running(tmp_path, f"{sys.prefix}/bin/gunicorn", "-c", str(config), port=free_port()) as server:
-        server.wait_for("GET api/other 404")
+    assert list(tmp_path.iterdir()) == []
 
 
 ACTIVATE = """

@@ -1,33 +1,30 @@
-"""What the worker class does where no client can make gunicorn do it."""
+"""What the worker answers when a request never reaches the app, or fails outside of it."""
 
 from __future__ import annotations
 
-import errno
 import http.client
 import json
 import logging
-import selectors
 import socket
-from collections import deque
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from gunicorn.config import Config
 
-from app.logs import drop_exception_text
-from app.worker import MAX_LINGERING, Connection, EnvelopeWorker
+from app.worker import EnvelopeWorker
 from tests.client import validate_response
 from tests.conftest import MakeApp
+from tests.server.gunicorn import serving, start
+
+SECRET = "ana@example.com"
 
 
 @pytest.fixture
-def worker(make_app: MakeApp) -> EnvelopeWorker:
-    worker = EnvelopeWorker.__new__(EnvelopeWorker)
-    worker.cfg = Config()
-    worker.log = logging.getLogger("gunicorn.error")
-    worker.wsgi = make_app()
-    return worker
+def worker(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> EnvelopeWorker:
+    monkeypatch.setitem(sys.modules, "wsgi", SimpleNamespace(app=make_app()))
+    return EnvelopeWorker.__new__(EnvelopeWorker)
 
 
 @pytest.fixture
@@ -37,39 +34,37 @@ def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
-def test_a_failure_outside_the_app_is_an_internal_error_in_the_envelope(
-    worker: EnvelopeWorker, sockets: tuple[socket.socket, socket.socket], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("request_of_gunicorn", "code", "said"),
+    [
+        pytest.param(None, "invalid_body", "malformed request refused: RuntimeError", id="not parsed"),
+        pytest.param(object(), "internal_error", "unforeseen RuntimeError in the server", id="parsed"),
+    ],
+)
+def test_what_fails_outside_of_the_app_is_answered_in_the_envelope(
+    worker: EnvelopeWorker,
+    sockets: tuple[socket.socket, socket.socket],
+    caplog: pytest.LogCaptureFixture,
+    request_of_gunicorn: object,
+    code: str,
+    said: str,
 ) -> None:
     ours, theirs = sockets
 
-    worker.handle_error(None, ours, "", RuntimeError("secret"))
+    worker.handle_error(request_of_gunicorn, ours, "", RuntimeError(SECRET))
+    ours.close()
 
     response = http.client.HTTPResponse(theirs)
     response.begin()
     body = response.read()
-    assert json.loads(body)["error"]["code"] == "internal_error"
+    assert json.loads(body)["error"]["code"] == code
     assert json.loads(body)["docs"] == "http://localhost/openapi.json"
+    assert response.headers["Connection"] == "close"
+    assert response.headers["Date"].endswith(" GMT")
+    assert theirs.recv(1) == b""  # the length was right
     validate_response("GET", "/api", response.status, response.headers.items(), body)
-    assert "RuntimeError" in caplog.text
-    assert "secret" not in caplog.text
-
-
-def test_a_worker_that_serves_logs_no_text_of_an_exception(
-    worker: EnvelopeWorker, caplog: pytest.LogCaptureFixture
-) -> None:
-    # gunicorn logs it by itself when a response fails after its start: in a stream, or while it is closed.
-    app, log, text = worker.wsgi, logging.getLogger("gunicorn.error"), "secret"
-    worker.app, worker.log = SimpleNamespace(wsgi=lambda: app), SimpleNamespace(error_log=log)
-    worker.load_wsgi()
-
-    try:
-        raise RuntimeError(text)
-    except RuntimeError:
-        log.exception("Error handling request")
-
-    log.removeFilter(drop_exception_text)
-    assert "RuntimeError" in caplog.text
-    assert "secret" not in caplog.text
+    assert said in caplog.text
+    assert SECRET not in caplog.text
 
 
 def test_a_client_that_has_gone_is_no_failure(
@@ -78,102 +73,44 @@ def test_a_client_that_has_gone_is_no_failure(
     ours, theirs = sockets
     theirs.close()
 
-    worker.handle_error(None, ours, "", RuntimeError("secret"))
+    with caplog.at_level(logging.WARNING):
+        worker.handle_error(None, ours, "", RuntimeError(SECRET))
 
-    assert [record.getMessage().partition("\n")[0] for record in caplog.records] == [
-        "unforeseen RuntimeError in the server"
-    ]
-
-
-@pytest.fixture
-def lingering(worker: EnvelopeWorker) -> Iterator[list[tuple[Connection, socket.socket]]]:
-    """One connection more than the worker reads on, each with the other end."""
-    worker.nr_conns, worker._lingering, worker.pending_conns = 0, deque(), deque()
-    pairs = [socket.socketpair() for _ in range(MAX_LINGERING + 1)]
-    with selectors.DefaultSelector() as worker.poller:
-        connections = [(Connection(worker, ours, "", ""), theirs) for ours, theirs in pairs]
-        for connection, theirs in connections:
-            theirs.sendall(b"x")
-            worker.linger(connection)
-        yield connections
-    for pair in pairs:
-        for end in pair:
-            end.close()
+    assert [record.getMessage() for record in caplog.records] == ["malformed request refused: RuntimeError"]
 
 
-def test_no_more_connections_are_read_on_than_the_worker_cares_for(
-    worker: EnvelopeWorker, lingering: list[tuple[Connection, socket.socket]]
-) -> None:
-    (first, _), *others = lingering
-
-    assert first.sock.fileno() == -1
-    assert all(connection.sock.fileno() >= 0 for connection, _ in others)
-    assert worker.nr_conns == MAX_LINGERING
+BROKEN = """
+from wsgi import app
 
 
-def test_one_that_had_to_go_may_still_be_reported_as_readable(
-    worker: EnvelopeWorker, lingering: list[tuple[Connection, socket.socket]]
-) -> None:
-    first, _ = lingering[0]
-
-    worker._read_on(first, first.sock)
-
-    assert worker.nr_conns == MAX_LINGERING
-
-
-def test_a_connection_is_read_on_for_a_bounded_time(
-    worker: EnvelopeWorker, lingering: list[tuple[Connection, socket.socket]]
-) -> None:
-    last, _ = lingering[-1]
-    worker.murder_pending()
-    still_open = last.sock.fileno() >= 0
-
-    last.timeout = 0
-    worker._lingering.rotate(1)
-    worker.murder_pending()
-
-    assert still_open
-    assert last.sock.fileno() == -1
+def broken(environ, start_response):
+    if environ["PATH_INFO"] == "/broken":
+        raise RuntimeError(environ["QUERY_STRING"])
+    if environ["PATH_INFO"] == "/cut":
+        start_response("200 OK", [("Content-Length", "100")])(b"a")
+        raise RuntimeError(environ["QUERY_STRING"])
+    return app(environ, start_response)
+"""
 
 
-def test_a_connection_is_read_on_for_a_bounded_size(
-    worker: EnvelopeWorker, lingering: list[tuple[Connection, socket.socket]]
-) -> None:
-    last, theirs = lingering[-1]
+def test_an_application_around_the_app_that_fails_logs_no_text(tmp_path: Path) -> None:
+    (tmp_path / "around.py").write_text(BROKEN)
+    command = (sys.executable, "-m", "gunicorn", "around:broken")
+    with serving(tmp_path, command=command, PYTHONPATH=str(tmp_path)) as server:
+        response, body = server.request("GET", f"/broken?email={SECRET}")
+        with pytest.raises(http.client.IncompleteRead):
+            server.request("GET", f"/cut?email={SECRET}")
 
-    last.bytes_left = 2
-    worker._read_on(last, last.sock)
-    still_open = last.sock.fileno() >= 0
-    theirs.sendall(b"xx")
-    worker._read_on(last, last.sock)
-
-    assert still_open
-    assert last.sock.fileno() == -1
-
-
-@pytest.mark.parametrize("number", [errno.EPROTO, errno.EPERM, errno.EHOSTUNREACH, errno.EMFILE])
-def test_a_connection_that_cannot_be_accepted_ends_no_worker(
-    worker: EnvelopeWorker, caplog: pytest.LogCaptureFixture, number: int
-) -> None:
-    worker.nr_conns, worker._say_from = 0, 0.0
-
-    class Listener:
-        def accept(self) -> None:
-            raise OSError(number, "no connection")
-
-    for _ in range(3):
-        worker.accept(Listener())  # type: ignore[arg-type]  # no socket fails like this when it is asked to
-
-    assert worker.nr_conns == 0
-    assert [record.getMessage() for record in caplog.records] == ["connections have to wait: no connection"]
+    assert (response.status, json.loads(body)["error"]["code"]) == (500, "internal_error")
+    assert "unforeseen RuntimeError in the server" in server.log
+    assert "Error handling request" in server.log
+    assert SECRET not in server.log
 
 
-def test_a_worker_that_has_enough_connections_leaves_the_others_waiting(worker: EnvelopeWorker) -> None:
-    worker.alive, worker.nr_conns, worker._accepting = True, 0, True
-    with socket.create_server(("127.0.0.1", 0)) as listener, selectors.DefaultSelector() as worker.poller:
-        worker.sockets = [listener]
-        worker.poller.register(listener, selectors.EVENT_READ)
-        with socket.create_connection(listener.getsockname()):
-            worker.set_accept_enabled(False)
+def test_settings_that_only_gunicorn_s_own_option_breaks_stop_the_start(tmp_path: Path) -> None:
+    """gunicorn.conf.py is read before ``--env`` counts. gunicorn would start workers without end."""
+    process, log_file = start(tmp_path, GUNICORN_CMD_ARGS="--env SMTP_PORT=smtp")
 
-    assert worker.nr_conns == 0
+    assert process.wait(60) != 0
+    assert "SMTP_PORT='smtp'" in log_file.read_text()
+    assert "Traceback" not in log_file.read_text()
