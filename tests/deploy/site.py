@@ -154,7 +154,7 @@ class Site:
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         with self._log_of(instance).open("ab") as log:
             self.instances[instance] = subprocess.Popen(
-                [sys.executable, "-m", "gunicorn"],
+                [f"{sys.prefix}/bin/gunicorn"],
                 cwd=ROOT,
                 env=kept | environment_file() | moved | {"MAIL_DIR": f"{self.directory}/mail"} | dict(self.environ),
                 stdout=log,

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from gunicorn.config import WorkerConnections
-from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER
 
 from app import API_POLICY, CONTACT_POLICY, envelope
 from app.api.body import MAX_BODY_BYTES, invalid_body
@@ -253,27 +252,23 @@ def test_nginx_states_the_policies_of_the_service(field: str, position: int) -> 
         assert not re.search(pattern.strip('"~'), f"{path}/x")
 
 
-def test_nginx_leaves_the_service_room_to_answer_by_itself(tmp_path: Path) -> None:
+def test_nginx_takes_what_the_service_takes_and_waits_for_its_answer(tmp_path: Path) -> None:
     limit = re.search(r"client_max_body_size (\d+)k", CLIENTS)
     memory = re.search(r"client_body_buffer_size (\d+)k", CLIENTS)
     wait = re.search(r"proxy_read_timeout (\d+)s", SITE)
 
     assert limit
-    assert int(limit[1]) * 1024 > MAX_BODY_BYTES
+    assert int(limit[1]) * 1024 == MAX_BODY_BYTES
     assert memory
     assert int(memory[1]) >= int(limit[1])  # no message is written to nginx's disk
     assert wait
     assert int(wait[1]) > Settings.from_env({"MAIL_DIR": str(tmp_path)}).smtp_timeout
 
 
-def test_nginx_closes_an_idle_connection_before_the_service_does() -> None:
-    """So that no request meets a closed one, while the service runs and while it stops."""
-    nginx = re.search(r"keepalive_timeout (\d+)s;", SITE)
-    gunicorn = re.search(r"^keepalive = (\d+)$", (ROOT / "gunicorn.conf.py").read_text(), re.MULTILINE)
-
-    assert nginx
-    assert gunicorn
-    assert int(nginx[1]) < min(STOP_KEEPALIVE_LINGER, int(gunicorn[1]))
+def test_nginx_and_the_service_keep_no_connection_to_each_other() -> None:
+    assert re.findall(r"^ *(?:keepalive|keepalive_timeout|proxy_set_header Connection) .*;", SITE, re.MULTILINE) == []
+    assert re.findall(r"proxy_http_version (.*);", SITE) == ["1.0"]
+    assert re.search(r"^keepalive = 0$", (ROOT / "gunicorn.conf.py").read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("status", [400, 413, 414, 431, 494, 500, 502, 503, 504])

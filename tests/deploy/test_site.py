@@ -22,6 +22,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import trustme
 
+from app.api.body import MAX_BODY_BYTES
 from tests.api.fields import CONSTANT, SERVICE_DESC
 from tests.client import DOCUMENT, validate_response
 from tests.deploy.load import new_client, note
@@ -425,7 +426,7 @@ def test_the_places_of_nginx_s_answers_are_unknown_paths_to_clients(served: Site
 
 
 @pytest.mark.parametrize("path", ["contact.php", "api/v1/contact"])
-def test_a_body_that_is_much_too_large_is_refused_before_it_is_sent(served: Site, path: str) -> None:
+def test_a_body_that_is_too_large_is_refused_before_it_is_sent(served: Site, path: str) -> None:
     answer = served.exchange(BODY_OVER_NGINX_S_LIMIT % path.encode())
 
     assert (answer.status, json.loads(answer.body)["error"]["details"]) == (400, {"reason": "too_large"})
@@ -434,11 +435,16 @@ def test_a_body_that_is_much_too_large_is_refused_before_it_is_sent(served: Site
     validate(answer, "POST", f"/{path}")
 
 
-def test_a_body_that_is_somewhat_too_large_is_refused_by_the_service(served: Site) -> None:
-    answer = served.request("POST", "/contact.php", client="127.0.2.5", body={"mensaje": "a" * 100_000})
+def test_the_largest_body_passes_and_one_byte_more_counts_nothing(served: Site) -> None:
+    body, client = json.dumps(contact_body()).encode(), "127.0.2.5"
+    fields = {"Content-Type": "application/json"}
 
-    assert json.loads(answer.body)["error"]["details"] == {"reason": "too_large"}
-    assert answer.headers["X-RateLimit-Remaining"] == "0"
+    refused = served.request("POST", "/contact.php", client=client, body=body.ljust(MAX_BODY_BYTES + 1), headers=fields)
+    accepted = served.request("POST", "/contact.php", client=client, body=body.ljust(MAX_BODY_BYTES), headers=fields)
+
+    assert json.loads(refused.body)["error"]["details"] == {"reason": "too_large"}
+    assert logged(served, f' {id_of(refused)} 400 "-" ')
+    assert accepted.status == 200
 
 
 def test_trace_is_answered_with_the_methods_of_the_path(served: Site) -> None:
