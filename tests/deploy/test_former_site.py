@@ -17,7 +17,6 @@ FORMER = {
     "1/gunicorn.sock max_fails=0;": "1/gunicorn.sock max_fails=0; keepalive 16; keepalive_timeout 1s;",
     "proxy_http_version 1.0;": 'proxy_http_version 1.1; proxy_set_header Connection "";',
     "client_max_body_size 64k;": "client_max_body_size 128k;",
-    "client_body_buffer_size 64k;": "client_body_buffer_size 128k;",
 }
 """What stands in the site of this release, and what stood there."""
 
