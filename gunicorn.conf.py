@@ -87,7 +87,8 @@ def on_starting(server: Any) -> None:
         with naming("METRICS_BIND", settings.metrics_bind, example_port=9110):
             if not replaces:
                 require_free(address, shared=False)
-            logger.info("The metrics are at: http://%s:%d", *listener(address).getsockname()[:2])
+            listener(address)
+        logger.info("The metrics are at: http://%s", settings.metrics_bind)
         # The workers leave their numbers here, in memory. systemd removes its directory even if this process is killed.
         memory = os.environ.get("RUNTIME_DIRECTORY", MEMORY)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import http.client
 import json
+import logging
 import mailbox
 import os
 import re
@@ -18,6 +19,7 @@ from unittest.mock import MagicMock, patch
 
 import pytest
 
+from app.logs import drop_exception_text
 from app.settings import PRIVATE_DIRECTORY
 from tests.client import validate_response
 from tests.mail import disks
@@ -180,10 +182,14 @@ def test_no_thread_of_a_worker_keeps_the_others_waiting_for_long(tmp_path: Path)
     interval = sys.getswitchinterval()
 
     try:
-        with patch.dict(os.environ, {"MAIL_DIR": str(tmp_path / "mail")}, clear=True):
+        with (
+            patch.dict(os.environ, {"MAIL_DIR": str(tmp_path / "mail")}, clear=True),
+            patch.dict(sys.modules, {"wsgi": MagicMock()}),
+        ):
             runpy.run_path(str(ROOT / "gunicorn.conf.py"))["post_worker_init"](MagicMock())
         started = (sys.getswitchinterval(), gc.get_freeze_count() > 10_000)
     finally:
+        logging.getLogger("gunicorn.error").removeFilter(drop_exception_text)
         sys.setswitchinterval(interval)
         gc.unfreeze()
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import logging
+import selectors
 import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -77,6 +80,26 @@ def test_a_client_that_has_gone_is_no_failure(
         worker.handle_error(None, ours, "", RuntimeError(SECRET))
 
     assert [record.getMessage() for record in caplog.records] == ["malformed request refused: RuntimeError"]
+
+
+def test_a_stop_without_a_free_descriptor_goes_on_with_the_connections_that_it_has(
+    worker: EnvelopeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = MagicMock()
+    monkeypatch.setitem(sys.modules, "wsgi", app)
+
+    def fail(_: socket.socket) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, selectors.DefaultSelector() as poller:
+        poller.register(listener, selectors.EVENT_READ)
+        worker.alive, worker.sockets, worker.poller, worker._accepting = False, [listener], poller, True
+        worker.accept = fail
+        with socket.create_connection(listener.getsockname()):
+            worker.set_accept_enabled(False)
+
+        assert not poller.get_map()
+    app.app.background.wind_down.assert_called_once_with()
 
 
 BROKEN = """
