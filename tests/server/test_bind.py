@@ -17,7 +17,7 @@ import pytest
 from app.listeners import require_free
 from tests.exposition import Samples
 from tests.ports import free_port
-from tests.server.gunicorn import GUNICORN, PATIENCE, ROOT, Server, start
+from tests.server.gunicorn import GUNICORN, PATIENCE, ROOT, Server, newest_worker, start
 
 
 @contextmanager
@@ -51,6 +51,18 @@ def test_a_port_that_is_taken_stops_the_start_with_one_line(tmp_path: Path, list
     starting, line = log_file.read_text().splitlines()
     assert "Starting gunicorn" in starting
     assert line == f"BIND='{bind}': Address already in use: set BIND to another address, such as 127.0.0.1:8000"
+
+
+def test_the_metrics_are_not_shared_with_another_service(tmp_path: Path) -> None:
+    """Its socket can be shared, because a new program listens beside the old one."""
+    with socket.create_server(("127.0.0.1", 0), reuse_port=True) as other:
+        metrics = f"127.0.0.1:{other.getsockname()[1]}"
+
+        process, log_file = start(tmp_path, METRICS_BIND=metrics)
+
+        assert process.wait(60) != 0
+    line = log_file.read_text().splitlines()[-1]
+    assert line.startswith(f"METRICS_BIND='{metrics}': Address already in use: set METRICS_BIND to")
 
 
 def test_an_address_of_gunicorns_own_option_is_not_binds(tmp_path: Path, listener: socket.socket) -> None:
@@ -138,6 +150,15 @@ def test_a_socket_from_systemd_is_no_taken_port(tmp_path: Path, listener: socket
     metrics = f"127.0.0.1:{free_port()}"
     with running(tmp_path, *activated, port=port, pass_fds=[descriptor], METRICS_BIND=metrics) as server:
         server.wait_until_it_answers()
+
+        assert Samples.of(metrics).sum("http_requests_total", route="/api") == 1
+
+
+def test_who_reads_the_metrics_while_there_is_no_worker_waits_for_the_next_one(tmp_path: Path) -> None:
+    metrics = f"127.0.0.1:{free_port()}"
+    with running(tmp_path, *GUNICORN, port=free_port(), METRICS_BIND=metrics) as server:
+        server.wait_until_it_answers()
+        os.kill(newest_worker(server.log), signal.SIGKILL)
 
         assert Samples.of(metrics).sum("http_requests_total", route="/api") == 1
 

@@ -194,3 +194,14 @@ def test_no_thread_of_a_worker_keeps_the_others_waiting_for_long(tmp_path: Path)
         gc.unfreeze()
 
     assert started == (0.001, True)
+
+
+def test_a_worker_that_ends_stops_what_its_app_has_started(tmp_path: Path) -> None:
+    wsgi = MagicMock()
+    with patch.dict(os.environ, {"MAIL_DIR": str(tmp_path / "mail")}, clear=True):
+        end = runpy.run_path(str(ROOT / "gunicorn.conf.py"))["worker_exit"]
+
+    with patch.dict(sys.modules, {"wsgi": wsgi}):
+        end(MagicMock(), MagicMock())
+
+    wsgi.app.background.stop.assert_called_once_with()
