@@ -41,7 +41,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
     def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's signature
         """Accept connections or not. A stopping worker first accepts those that wait: nobody else answers them."""
         if not (enabled or self.alive):
-            from wsgi import app  # noqa: PLC0415 - as above
+            from wsgi import app  # noqa: PLC0415 - gunicorn has loaded it by now, perhaps in an operator's own module
 
             app.background.wind_down()
             with suppress(OSError):  # no descriptor is left: the worker goes on with the connections that it has
@@ -52,7 +52,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
 
     def handle_error(self, req: object, client: socket.socket, addr: object, exc: BaseException) -> None:
         """Answer a request that could not be parsed, which has no ``req``, or that failed outside of the app."""
-        from wsgi import app  # noqa: PLC0415 - gunicorn has loaded it by now, perhaps in an operator's own module
+        from wsgi import app  # noqa: PLC0415 - as above
 
         if req is None:
             # gunicorn would log the address and a piece of the request, which can be personal data.
