@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from http import HTTPStatus
 
-from flask import Flask
-from flask.typing import ResponseReturnValue
+from flask import Flask, Response
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, TooManyRequests
 
 from app import envelope
@@ -24,26 +23,27 @@ def register_error_handlers(app: Flask, *, addresses: Addresses, quotas: Quotas,
     """Register a handler for ApiError and one for HTTPException, into which Flask turns all other exceptions."""
 
     @app.errorhandler(ApiError)
-    def refuse(error: ApiError) -> ResponseReturnValue:
+    def refuse(error: ApiError) -> Response:
         request.error_code = error.code
         retry_after = None
         if error.code.status == HTTPStatus.TOO_MANY_REQUESTS:
             retry_after = min(max(error.retry_after or 1, quotas.wait(request)), MAX_RETRY_AFTER)
         docs = addresses.base_url(request.environ) + paths.DOCUMENT
         headers = {"Retry-After": str(retry_after)} if retry_after else {}
-        return envelope.failure(error, retry_after=retry_after, docs=docs), error.code.status, headers
+        body = envelope.failure(error, retry_after=retry_after, docs=docs)
+        return app.make_response((body, error.code.status, headers))
 
     @app.errorhandler(HTTPException)
-    def refuse_http(error: HTTPException) -> ResponseReturnValue:
+    def refuse_http(error: HTTPException) -> Response:
         return refuse(_translate(error, request.path, versions))
 
     @app.errorhandler(MethodNotAllowed)
-    def refuse_method(error: MethodNotAllowed) -> ResponseReturnValue:
+    def refuse_method(error: MethodNotAllowed) -> Response:
         if request.method == "OPTIONS":
             response = app.make_response(("", HTTPStatus.NO_CONTENT))
             del response.headers["Content-Type"]
         else:
-            response = app.make_response(refuse_http(error))
+            response = refuse_http(error)
         response.headers["Allow"] = paths.allow({*(error.valid_methods or ()), "OPTIONS"})
         return response
 
