@@ -19,8 +19,8 @@ from app.settings import Settings
 MAX_WAITING = 10_000
 """Lines that wait for the reader of standard error. Further lines are dropped and counted."""
 
-_LINE = "%(time)s %(levelname)s %(name)s %(request_id)s %(message)s"
 _JSON = "pythonjsonlogger.json.JsonFormatter"
+_LINE = "%(time)s %(levelname)s %(name)s %(request_id)s %(message)s"
 
 
 class StandardErrorHandler(QueueHandler):
@@ -121,6 +121,8 @@ def log_unforeseen(logger: logging.Logger, error: BaseException, where: str | No
 
 
 def ensure_logging(settings: Settings) -> None:
-    """Configure logging, unless the server has done so."""
+    """Configure logging, unless the server has done so. A command writes its lines and its own words in their order."""
     if not logging.getLogger().handlers:
-        logging.config.dictConfig(logging_config(settings))
+        config = logging_config(settings)
+        config["handlers"]["stderr"]["()"] = lambda **_queue: logging.StreamHandler()
+        logging.config.dictConfig(config)

@@ -153,15 +153,12 @@ def proxy(*socket_files: Path, choice: str = "hash $http_x_forwarded_for;") -> s
     upstream service {{
         {choice}
         {servers}
-        keepalive 32;
-        keepalive_requests 1000000;
     }}
     server {{
         listen 127.0.0.1:PORT;
         location / {{
             proxy_pass http://service;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
+            proxy_http_version 1.0;
             proxy_set_header X-Forwarded-For $http_x_forwarded_for;
         }}
     }}

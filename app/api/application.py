@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import flask
+from flask.json.provider import DefaultJSONProvider
 
 from app.api.hooks import Hooks
 from app.api.request import OWN_REQUEST, Request, request
@@ -25,6 +26,11 @@ Record = Callable[[Request, int], None]
 """Takes note of a request and the status of its response, in the log or in the metrics."""
 
 
+class _Json(DefaultJSONProvider):
+    ensure_ascii = False
+    sort_keys = False
+
+
 class _Response(flask.Response):
     default_mimetype = "application/json"
 
@@ -34,6 +40,7 @@ class Application(flask.Flask):
 
     request_class = Request
     response_class = _Response
+    json_provider_class = _Json
 
     def __init__(self, import_name: str, *, hooks: Hooks, records: Sequence[Record], background: Background) -> None:
         super().__init__(import_name, static_folder=None)
@@ -44,7 +51,8 @@ class Application(flask.Flask):
         self.background = background
         self._hooks = hooks
         self._records = records
-        self.before_request(hooks.admit)
+        # Flask calls these before all before_request functions. OpenTelemetry registers one in Flask's own constructor.
+        self.url_value_preprocessor(lambda _endpoint, _values: hooks.admit())
         self.wsgi_app = self._recording(self.wsgi_app)  # type: ignore[assignment,method-assign]  # as Flask documents it
 
     def process_response(self, response: flask.Response) -> flask.Response:

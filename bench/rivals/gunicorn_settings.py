@@ -3,5 +3,5 @@
 worker_class = "gthread"
 workers = 1
 threads = 32
-keepalive = 75
+keepalive = 0
 control_socket_disable = True
