@@ -25,6 +25,7 @@ bind = settings.bind
 workers = settings.workers
 threads = settings.threads
 worker_class = "app.worker.EnvelopeWorker"
+logger_class = "app.worker.ServerLogger"
 wsgi_app = "wsgi:app"
 logconfig_dict = logging_config(settings)
 loglevel = settings.log_level

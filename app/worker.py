@@ -1,4 +1,4 @@
-"""The gunicorn worker of the service.
+"""The gunicorn worker and logger of the service.
 
 It answers malformed HTTP in the envelope, and before it stops it answers what waits to be accepted.
 """
@@ -15,6 +15,7 @@ from email.utils import formatdate
 from typing import Any
 
 from gunicorn.errors import AppImportError
+from gunicorn.instrument.statsd import Statsd
 from gunicorn.workers.gthread import ThreadWorker
 
 from app.api.body import invalid_body
@@ -23,6 +24,14 @@ from app.logs import log_unforeseen
 from app.settings import SettingsError
 
 logger = logging.getLogger(__name__)
+
+
+class ServerLogger(Statsd):  # type: ignore[misc]  # gunicorn ships no types
+    """gunicorn's logger with its statsd metrics. Its access log is silent (app/logs.py), so its lines have no parts."""
+
+    def atoms(self, *_: object) -> dict[str, object]:
+        """The parts of a line of the access log: none. gunicorn would collect them for each request."""
+        return {}
 
 
 class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types

@@ -9,7 +9,7 @@ import flask
 from flask_cors import cross_origin
 from werkzeug.datastructures import Headers
 
-from app.api.request import request
+from app.api.request import Request
 from app.settings import Settings
 
 EXPOSED = (
@@ -45,8 +45,8 @@ class Cors:
 
         self._allowed = allowed
 
-    def grant(self, headers: Headers) -> None:
-        """Let the allowed origins read the response to the current request."""
+    def grant(self, request: Request, headers: Headers) -> None:
+        """Let the allowed origins read the response with these header fields."""
         asked = request.headers
         if (allowed := self._allowed(asked.get("Origin"))) is None:
             return

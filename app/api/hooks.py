@@ -14,7 +14,7 @@ from app.api.body import invalid_body
 from app.api.cors import Cors
 from app.api.paths import DOCUMENT, LEGACY_CONTACT, is_under_api
 from app.api.quotas import Quotas
-from app.api.request import Request, request
+from app.api.request import Request, current_request
 from app.api.request_log import route_of
 from app.errors import ApiError, ErrorCode
 from app.ratelimit.headers import rate_limit_fields
@@ -38,6 +38,7 @@ class Hooks:
 
     def admit(self) -> None:
         """Identify the request, then check quota, sunset and path; raises ApiError or NotFound."""
+        request = current_request()
         self.identify(request)
         if not request.path.startswith("/"):
             raise invalid_body("http")
@@ -62,10 +63,11 @@ class Hooks:
 
     def finish(self, response: flask.Response) -> flask.Response:
         """Add the fields of every response. A field of the same name that a hook has set gives way."""
+        request = current_request()
         path, status = request.path, response.status_code
         request.route = route_of(request)
         headers, version = response.headers, request.version
-        self._cors.grant(headers)
+        self._cors.grant(request, headers)
         outside = V1 if path == LEGACY_CONTACT else self._versions.current.name
         headers["API-Version"] = version.name if version else outside
         headers["Vary"] = "Accept, Accept-Encoding, Origin"
