@@ -89,13 +89,13 @@ def on_starting(server: Any) -> None:
             if not replaces:
                 require_free(address, shared=False)
             listener(address)
-        logger.info("The metrics are at: http://%s", settings.metrics_bind)
         # The workers leave their numbers here, in memory. systemd removes its directory even if this process is killed.
         memory = os.environ.get("RUNTIME_DIRECTORY", MEMORY)
         try:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="metrics-", dir=memory)
         except OSError as error:
             raise SettingsError([f"METRICS_BIND is set: its files cannot be in {memory}: {error.strerror}"]) from error
+        logger.info("The metrics are at: http://%s", settings.metrics_bind)
 
 
 def post_fork(_server: Any, _worker: Any) -> None:

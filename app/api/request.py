@@ -57,5 +57,5 @@ request = cast("Request", flask.request)
 
 
 def current_request() -> Request:
-    """The current request itself, for code that looks at it often: each look through the proxy takes time."""
+    """The current request itself. A look through the proxy takes time, so code that looks often uses this."""
     return cast("Request", flask.request._get_current_object())  # type: ignore[attr-defined]  # noqa: SLF001 - as Werkzeug has it
