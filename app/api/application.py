@@ -9,26 +9,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import flask
-from flask.json.provider import DefaultJSONProvider
 
 from app.api.hooks import Hooks
 from app.api.request import OWN_REQUEST, Request, request
 from app.background import Background
-from app.errors import ApiError
+from app.errors import ApiError, ErrorCode
 from app.logs import drop_exception_text, log_unforeseen
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 logger = logging.getLogger(__name__)
 
 Record = Callable[[Request, int], None]
 """Takes note of a request and the status of its response, in the log or in the metrics."""
-
-
-class _Json(DefaultJSONProvider):
-    ensure_ascii = False
-    sort_keys = False
 
 
 class _Response(flask.Response):
@@ -40,11 +34,11 @@ class Application(flask.Flask):
 
     request_class = Request
     response_class = _Response
-    json_provider_class = _Json
 
     def __init__(self, import_name: str, *, hooks: Hooks, records: Sequence[Record], background: Background) -> None:
         super().__init__(import_name, static_folder=None)
         self.logger.addFilter(drop_exception_text)
+        self.json.ensure_ascii = self.json.sort_keys = False  # type: ignore[attr-defined]  # as Flask documents it
         # Flask's automatic answer is HTML. The handler of refused methods answers OPTIONS.
         self.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
         self.url_map.merge_slashes = False
@@ -53,12 +47,11 @@ class Application(flask.Flask):
         self._records = records
         # Flask calls these before all before_request functions. OpenTelemetry registers one in Flask's own constructor.
         self.url_value_preprocessor(lambda _endpoint, _values: hooks.admit())
-        self.wsgi_app = self._recording(self.wsgi_app)  # type: ignore[assignment,method-assign]  # as Flask documents it
 
     def process_response(self, response: flask.Response) -> flask.Response:
         """Run what is registered to run after the request, then add the fields of every response."""
         try:
-            response = super().process_response(response)
+            response = self.make_response(super().process_response(response))  # a hook may have returned none
         except Exception as error:
             if not request.failed:
                 raise  # the error handlers answer it, and their response passes here again
@@ -71,36 +64,50 @@ class Application(flask.Flask):
         if exc_info[1] is not None:
             log_unforeseen(logger, exc_info[1], request.endpoint)
 
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer a request, also when what others have put around Flask or at its end fails, and record it once."""
+        held: list[Any] = []
+        returned = False
+
+        def begin(status: str, *others: Any) -> Any:
+            if not returned:  # the answer may still be another one
+                held[:] = [status, *others]
+                return None
+            write = start_response(status, *others)
+            self._record(environ, int(status.partition(" ")[0]))
+            return write
+
+        try:
+            body = super().__call__(environ, begin)
+        except Exception as error:
+            propagates = self.config["PROPAGATE_EXCEPTIONS"]
+            if self.testing or self.debug if propagates is None else propagates:
+                raise
+            log_unforeseen(logger, error, "a function around all requests")
+            body = self._refuse(environ, ApiError(ErrorCode.INTERNAL_ERROR))(environ, begin)
+        returned = True
+        if held:  # else a function around all requests begins later
+            begin(*held)
+        return body
+
     def refuse(self, environ: WSGIEnvironment, error: ApiError) -> flask.Response:
-        """The response to a request that the server could not read, or that failed late."""
+        """The response to a request that the server could not read; it is recorded."""
+        response = self._refuse(environ, error)
+        self._record(environ, response.status_code)
+        return response
+
+    def _refuse(self, environ: WSGIEnvironment, error: ApiError) -> flask.Response:
         context = self.request_context(environ)
         context.push()
         try:
             self._hooks.identify(request)
-            response = self._hooks.finish(self.make_response(self.handle_user_exception(error)))
-            self._record(environ, response.status_code)
-            return response
+            request.failed = True
+            return self.process_response(self.make_response(self.handle_user_exception(error)))
         finally:
             with suppress(Exception):  # a hook that failed before fails again
                 context.pop()
 
-    def _recording(self, wsgi_app: WSGIApplication) -> WSGIApplication:
-        """The app, which records a request once nothing can change its answer any more."""
-
-        def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-            statuses: list[str] = []
-
-            def begin(status: str, *others: Any) -> Any:
-                statuses.append(status)
-                return start_response(status, *others)
-
-            body = wsgi_app(environ, begin)
-            self._record(environ, int(statuses[-1].partition(" ")[0]))
-            return body
-
-        return serve
-
     def _record(self, environ: WSGIEnvironment, status: int) -> None:
-        request = environ.pop(OWN_REQUEST)  # Flask has forgotten it by now
-        for record in self._records:
-            record(request, status)
+        if own := environ.pop(OWN_REQUEST, None):  # Flask has forgotten it; none, when another app has answered
+            for record in self._records:
+                record(own, status)

@@ -111,18 +111,11 @@ def _finite(literal: str) -> float:
 _decode = json.JSONDecoder(parse_constant=_finite, parse_float=_finite).decode
 
 
-def _is_nested_too_deep(body: dict[str, Any]) -> bool:
-    level: list[Any] = [body]
-    for _ in range(MAX_NESTING):
-        level = [
-            child
-            for container in level
-            for child in (container.values() if isinstance(container, dict) else container)
-            if isinstance(child, (dict, list))
-        ]
-        if not level:
-            return False
-    return True
+def _is_nested_too_deep(container: Any, deeper: int = MAX_NESTING - 1) -> bool:
+    """True when it has more than that many levels of arrays and objects below it."""
+    children = container.values() if isinstance(container, dict) else container
+    nested = (child for child in children if isinstance(child, (dict, list)))
+    return any(deeper == 0 or _is_nested_too_deep(child, deeper - 1) for child in nested)
 
 
 _PAIR_OF_SURROGATES = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..")

@@ -39,11 +39,8 @@ class Cors:
             vary_header=False,
         )(flask.make_response)
 
-        @lru_cache(maxsize=64)  # flask-cors reads its options again each time
-        def allowed(_origin: str | None) -> str | None:
-            return decide().headers.get("Access-Control-Allow-Origin")
-
-        self._allowed = allowed
+        # flask-cors reads its options again each time.
+        self._allowed = lru_cache(maxsize=64)(lambda _origin: decide().headers.get("Access-Control-Allow-Origin"))
 
     def grant(self, request: Request, headers: Headers) -> None:
         """Let the allowed origins read the response with these header fields."""

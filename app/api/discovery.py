@@ -80,12 +80,7 @@ def _index(base_url: str, name: str, versions: Versions, api_policy: Policy, con
             "form_types": list(FORM_TYPES),
             "rate_limit": _rate_limit(contact_policy),
         },
-        "docs": {
-            "openapi": document,
-            "endpoints": current,
-            "versioning": versioning,
-            "health": current + paths.HEALTH,
-        },
+        "docs": {"openapi": document, "endpoints": current, "versioning": versioning, "health": current + paths.HEALTH},
     }
 
 

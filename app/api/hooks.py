@@ -64,6 +64,8 @@ class Hooks:
     def finish(self, response: flask.Response) -> flask.Response:
         """Add the fields of every response. A field of the same name that a hook has set gives way."""
         request = current_request()
+        if not request.client:  # it has failed before it was admitted
+            self.identify(request)
         path, status = request.path, response.status_code
         request.route = route_of(request)
         headers, version = response.headers, request.version

@@ -57,8 +57,6 @@ class Quotas:
         """Seconds until every quota that a refused request counts against lets it through."""
         waits = [request.decision.reset_after] if request.decision else [0]
         if request.method == "POST" and request.path in self._contact_paths and is_under_api(request.path):
-            for limiter in (self._limits.contact, self._limits.api):
-                state = limiter.peek(request.client)
-                if not state.allowed:
-                    waits.append(state.reset_after)
+            states = [limiter.peek(request.client) for limiter in (self._limits.contact, self._limits.api)]
+            waits += [state.reset_after for state in states if not state.allowed]
         return whole_seconds(max(waits))

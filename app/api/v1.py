@@ -83,11 +83,8 @@ def _query(parameter: QueryParameter) -> dict[str, Any]:
 
 
 def _body_fields() -> list[dict[str, Any]]:
-    described = []
-    for name, field in ContactSchema().fields.items():
-        entry: dict[str, Any] = {"name": name, "in": "body", "required": field.required}
-        for validator in field.validators:
-            if isinstance(validator, OneOf):
-                entry["allowed_values"] = list(validator.choices)
-        described.append(entry)
-    return described
+    return [
+        {"name": name, "in": "body", "required": field.required}
+        | next(({"allowed_values": [*rule.choices]} for rule in field.validators if isinstance(rule, OneOf)), {})
+        for name, field in ContactSchema().fields.items()
+    ]

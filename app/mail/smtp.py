@@ -259,7 +259,7 @@ class _Connection(smtplib.SMTP):
         super().__init__(host, port, local_hostname="")  # without a name, smtplib would ask the DNS
 
     def greet(self) -> None:
-        """Say who is there; raises SMTPHeloError when the server does not care."""
+        """Say who is there; raises SMTPHeloError when the server refuses both EHLO and HELO."""
         self.expect_silence()
         name = own_name(self._connected().getsockname()[0])
         code, text = self.ehlo(name)

@@ -303,6 +303,7 @@ FAILING: dict[str, Callable[[Flask], Any]] = {
     "url_value_preprocessor": lambda app: app.url_value_preprocessor(fail_with_secrets),
     "before_request": lambda app: app.before_request(fail_with_secrets),
     "after_request": lambda app: app.after_request(fail_with_secrets),
+    "teardown_request": lambda app: app.teardown_request(fail_with_secrets),
     "request_started": lambda app: request_started.connect(fail_with_secrets_by_signal, app),
     "request_finished": lambda app: request_finished.connect(fail_with_secrets_by_signal, app),
 }
@@ -334,6 +335,14 @@ class TestFailures:
         assert "maria" not in caplog.text
         assert SECRET not in response.text
         assert [record.name for record in caplog.records].count("app.request") == 1
+
+    def test_a_hook_that_forgets_to_return_the_response_fails(self, app: Flask) -> None:
+        app.after_request(lambda _response: None)
+
+        response = ask(app, "/api")
+
+        assert error_code(response) == "internal_error"
+        assert_contract(response)
 
     @pytest.mark.parametrize("path", ["/crash", "/api"])
     def test_a_hook_that_always_fails_leaves_the_fields_to_a_handler_of_ones_own(

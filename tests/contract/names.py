@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,8 +14,12 @@ import flask
 
 LIBRARIES = ("flask", "werkzeug", "flask_cors", "marshmallow", "smtplib", "gunicorn")
 
-HOOK_ARGUMENTS = {"server", "worker", "_server", "_worker", "cfg"}
-"""What gunicorn's hooks call its objects. Its pages document the hooks, and of the objects nothing."""
+HOOKS = (
+    *("on_starting", "on_reload", "when_ready", "on_exit", "nworkers_changed"),
+    *("pre_fork", "post_fork", "post_worker_init", "worker_int", "worker_abort", "worker_exit", "child_exit"),
+    *("pre_exec", "pre_request", "post_request", "ssl_context"),
+)
+"""gunicorn's hooks. Its pages document them, and of the objects that it hands to them nothing."""
 
 
 def used(files: Iterable[Path]) -> set[str]:
@@ -29,13 +34,14 @@ def names(code: str) -> set[str]:
     - ``flask.Flask.log_exception``: a method or an attribute of a library's class that a class of the code overrides,
       or that its methods use of ``self`` or ``super()``; or what any code uses of ``request``
     - ``gunicorn: server.cfg.bind``: an attribute of an object that gunicorn hands to a hook
-    - ``gunicorn: GUNICORN_FD``: an environment variable of gunicorn
+    - ``gunicorn: GUNICORN_FD``: an environment variable, a key of the WSGI environ or a logger
     - ``any: _private`` and ``any: __private__``: an attribute of anything but ``self``
     """
     tree = ast.parse(code)
     imported = dict(_imports(tree))
     return {
-        *(name for name in imported.values() if not _is_module(name)),
+        *(name for name in imported.values() if "." in name and not _is_module(name)),
+        *(node.names[0].name for node in ast.walk(tree) if isinstance(node, ast.Import) and _is_inner(node)),
         *_of_modules(tree, imported),
         *_of_classes(tree, imported),
         *_of_hooks(tree),
@@ -55,6 +61,10 @@ def _imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
         else:
             continue
         yield from ((local, name) for local, name in found if name.partition(".")[0] in LIBRARIES)
+
+
+def _is_inner(node: ast.Import) -> bool:
+    return "." in node.names[0].name and node.names[0].name.partition(".")[0] in LIBRARIES
 
 
 def _is_module(name: str) -> bool:
@@ -80,9 +90,9 @@ def _of_classes(tree: ast.AST, imported: dict[str, str]) -> Iterator[str]:
         own = {*_defined(node)}
         for base in filter(None, (_full_name(base, imported) for base in node.bases)):
             theirs = {*_all_of(_resolve(base))}
-            yield from (f"{base}.{name}" for name in own & theirs if not name.startswith("__"))
+            yield from (f"{base}.{name}" for name in own & theirs if name != "__init__")
             yield from (f"{base}.{name}" for name in _taken(node) if name not in own and not name.startswith("__"))
-            yield from (f"{base}.{name}" for name in _of_super(node) if not name.startswith("__"))
+            yield from (f"{base}.{name}" for name in _of_super(node) if name != "__init__")
 
 
 def _full_name(base: ast.expr, imported: dict[str, str]) -> str | None:
@@ -154,11 +164,12 @@ def _is_self(node: ast.expr) -> bool:
 
 
 def _of_hooks(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            path = ast.unparse(node)
-            if path.partition(".")[0] in HOOK_ARGUMENTS:
-                yield f"gunicorn: {path}"
+    for hook in ast.walk(tree):
+        if isinstance(hook, ast.FunctionDef) and hook.name in HOOKS:
+            given = {argument.arg for argument in hook.args.args}
+            for node in ast.walk(hook):
+                if isinstance(node, ast.Attribute) and ast.unparse(node).partition(".")[0] in given:
+                    yield f"gunicorn: {ast.unparse(node)}"
 
 
 def _private(tree: ast.AST) -> Iterator[str]:
@@ -171,5 +182,6 @@ def _private(tree: ast.AST) -> Iterator[str]:
 
 def _variables(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("GUNICORN_"):
-            yield f"gunicorn: {node.value}"
+        text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+        if re.fullmatch(r"GUNICORN_\w+|(gunicorn|werkzeug)\.[\w.]+", text):
+            yield f"gunicorn: {text}"

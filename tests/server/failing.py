@@ -12,7 +12,7 @@ from wsgi import app
 
 def fail(place: str, environ: dict[str, Any]) -> None:
     if environ.get("HTTP_X_FAIL") == place:
-        raise ValueError(environ["RAW_URI"])
+        raise ConnectionResetError(environ["RAW_URI"])  # gunicorn takes an OSError for one of the connection
 
 
 app.before_request(lambda: fail("before_request", request.environ))
@@ -29,8 +29,10 @@ inner = app.wsgi_app
 
 
 def middleware(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-    fail("middleware", environ)
-    return inner(environ, start_response)
+    fail("middleware before", environ)
+    body = inner(environ, start_response)
+    fail("middleware after", environ)
+    return body
 
 
 app.wsgi_app = middleware  # type: ignore[method-assign]  # as Flask documents it

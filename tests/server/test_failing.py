@@ -21,7 +21,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize("place", ["before_request", "after_request", "teardown_request", "middleware"])
+@pytest.mark.parametrize(
+    "place", ["before_request", "after_request", "teardown_request", "middleware before", "middleware after"]
+)
 def test_what_fails_is_answered_and_logged_once_without_what_was_sent(server: Server, place: str) -> None:
     before = server.log
 
@@ -32,6 +34,6 @@ def test_what_fails_is_answered_and_logged_once_without_what_was_sent(server: Se
     validate_response("GET", "/api", response.status, response.headers.items(), body)
     log = server.log.removeprefix(before)
     assert len(re.findall(r"INFO app\.request .* 500 internal_error ", log)) == 1
-    assert "ValueError" in log
+    assert "ConnectionResetError" in log
     assert "failing.py" in log
     assert SENT not in log
