@@ -72,8 +72,14 @@ def exchange(connection: socket.socket, request: bytes) -> int:
     return response.status
 
 
+def ask(connect: Connect, request: bytes) -> int:
+    """The status of the answer to the request, on a connection of its own, as a proxy sends it."""
+    with connect() as connection:
+        return exchange(connection, request)
+
+
 class Neighbour:
-    """Another client, which asks again and again on a connection of its own."""
+    """Another client, which asks again and again."""
 
     def __init__(self, connect: Connect) -> None:
         self.longest = 0.0
@@ -91,13 +97,12 @@ class Neighbour:
         self._thread.join()
 
     def _ask(self) -> None:
-        with self._connect() as connection:
-            while not self._stopped.wait(_PAUSE_SECONDS):
-                asked = time.perf_counter()
-                status = exchange(connection, _PLAIN)
-                waited = time.perf_counter() - asked
-                # An answer that failed must not look like a fast one.
-                self.longest = max(self.longest, waited if status == http.HTTPStatus.OK else float("inf"))
+        while not self._stopped.wait(_PAUSE_SECONDS):
+            asked = time.perf_counter()
+            status = ask(self._connect, _PLAIN)
+            waited = time.perf_counter() - asked
+            # An answer that failed must not look like a fast one.
+            self.longest = max(self.longest, waited if status == http.HTTPStatus.OK else float("inf"))
 
 
 def measure(
