@@ -95,7 +95,8 @@ def on_starting(server: Any) -> None:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="metrics-", dir=memory)
         except OSError as error:
             raise SettingsError([f"METRICS_BIND is set: its files cannot be in {memory}: {error.strerror}"]) from error
-        logger.info("The metrics are at: http://%s", settings.metrics_bind)
+        host, _, _ = settings.metrics_bind.rpartition(":")  # of port 0 the kernel makes another one
+        logger.info("The metrics are at: http://%s:%d", host, listener(address).getsockname()[1])
 
 
 def post_fork(_server: Any, _worker: Any) -> None:
