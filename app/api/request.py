@@ -58,4 +58,5 @@ request = cast("Request", flask.request)
 
 def current_request() -> Request:
     """The current request itself. A look through the proxy takes time, so code that looks often uses this."""
-    return cast("Request", flask.request._get_current_object())  # type: ignore[attr-defined]  # noqa: SLF001 - as Werkzeug has it
+    own: Request = flask.request.environ[OWN_REQUEST]
+    return own
