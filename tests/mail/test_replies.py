@@ -23,13 +23,13 @@ FLOODS = pytest.mark.parametrize("flood", [Act.FLOOD_WITH_LINES, Act.FLOOD_WITH_
 FIRST, SECOND = Message("<1@example.com>", CONTENT + b"1\r\n"), Message("<2@example.com>", CONTENT + b"2\r\n")
 
 LARGEST = {
-    "lines": "250-x\r\n" * 99 + "250 x",
+    "octets in many lines": "250-x\r\n" * 9361 + "250 xxx",
     "octets in a line": "250 " + "x" * (64 * 1024 - len("250 \r\n")),
     "octets in several lines": ("250-" + "x" * 1018 + "\r\n") * 63 + "250 " + "x" * 1018,
 }
 
 TOO_LARGE = {
-    "lines": "250-x\r\n" * 100 + "250 x",
+    "octets in many lines": LARGEST["octets in many lines"] + "x",
     "octets in a line": LARGEST["octets in a line"] + "x",
     "octets in several lines": LARGEST["octets in several lines"] + "x",
 }
