@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.mail.message import Message
-from app.mail.names import Resolver, own_name
+from app.mail.resolver import Resolver, own_name
 from app.settings import Settings
 
 IDLE_SECONDS = 30.0

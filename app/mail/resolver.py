@@ -1,4 +1,4 @@
-"""Names in SMTP: the mail server's addresses, looked up in limited time, and the name that this host gives itself."""
+"""The mail server's addresses, looked up in limited time, and the name that this host gives itself in SMTP."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ class Resolver:
     """Looks up the addresses of one host. There is one look-up at a time, and all threads wait for the same one."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._host = host
-        self._port = port
+        self._host, self._port = host, port
         self._known: list[Any] | None = None
         with suppress(OSError, UnicodeError):  # it is a name and must be looked up each time
             self._known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
@@ -25,10 +24,7 @@ class Resolver:
         self._lock = threading.Lock()
 
     def addresses(self, seconds: float) -> list[Any]:
-        """The host's addresses as getaddrinfo gives them.
-
-        Raises TimeoutError when they are not found in ``seconds``, another OSError when there are none.
-        """
+        """The host's addresses as getaddrinfo gives them, found within that time; raises OSError."""
         if self._known is not None:
             return self._known
         with self._lock:
@@ -40,7 +36,11 @@ class Resolver:
                     raise OSError("there is no thread for the look-up") from error
             look_up = self._look_up
         look_up.join(seconds)
-        return look_up.result()
+        found = look_up.found
+        if isinstance(found, OSError):
+            # A copy: if several threads raised the same exception, it would collect the tracebacks of all.
+            raise type(found)(*found.args)
+        return found
 
 
 class _LookUp(threading.Thread):
@@ -48,34 +48,20 @@ class _LookUp(threading.Thread):
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(name="smtp-resolver", daemon=True)
-        self._host = host
-        self._port = port
-        self._addresses: list[Any] = []
-        self._failure: OSError | None = TimeoutError("the time for the hand-over is up")
+        self._host, self._port = host, port
+        self.found: list[Any] | OSError = TimeoutError("the time for the hand-over is up")
 
     def run(self) -> None:
         try:
-            self._addresses = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-            self._failure = None
+            self.found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         except OSError as error:
-            self._failure = error
+            self.found = error
         except UnicodeError:  # a label that is empty or too long
-            self._failure = socket.gaierror(socket.EAI_NONAME, "not a host name")
-
-    def result(self) -> list[Any]:
-        """The addresses; raises OSError when there are none yet."""
-        failure = self._failure
-        if failure is not None:
-            # A copy: if several threads raised the same exception, it would collect the tracebacks of all.
-            raise type(failure)(*failure.args)
-        return self._addresses
+            self.found = socket.gaierror(socket.EAI_NONAME, "not a host name")
 
 
 def own_name(address: str) -> str:
-    """The name of this host for EHLO, found without the DNS (RFC 5321, section 4.1.1.1).
-
-    It is the host's name when that is a domain, else ``address``, this end of the connection (section 4.1.3).
-    """
+    """The name of this host for EHLO, without the DNS: a domain, else ``address`` (RFC 5321, 4.1.1.1 and 4.1.3)."""
     name = socket.gethostname()
     if _DOMAIN.fullmatch(name):
         return name

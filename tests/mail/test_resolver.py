@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from app.mail import names
 from app.mail.message import Message
+from app.mail.resolver import Resolver, own_name
 from app.mail.smtp import Deadline, SmtpSender
 from tests.mail.conftest import MakeSender
 from tests.mail.scripted import ScriptedServer
@@ -130,7 +130,7 @@ def test_a_look_up_that_nobody_waits_for_any_more_is_not_asked_again(
 
 @pytest.mark.parametrize("failure", [None, socket.gaierror(socket.EAI_AGAIN, "try again"), OSError(24, "too many")])
 def test_when_a_look_up_has_ended_the_next_asks_anew(dns: Dns, failure: OSError | None) -> None:
-    resolver = names.Resolver(MAIL_HOST, 25)
+    resolver = Resolver(MAIL_HOST, 25)
     dns.answers.set()
     dns.failure = failure
     if failure is None:
@@ -150,7 +150,7 @@ def test_a_look_up_that_cannot_be_begun_does_not_count(dns: Dns, monkeypatch: py
     def no_thread(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    resolver = names.Resolver(MAIL_HOST, 25)
+    resolver = Resolver(MAIL_HOST, 25)
     dns.answers.set()
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
@@ -162,9 +162,9 @@ def test_a_look_up_that_cannot_be_begun_does_not_count(dns: Dns, monkeypatch: py
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 def test_an_address_needs_no_thread(dns: Dns, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
-    monkeypatch.setattr(names, "_LookUp", None)
+    monkeypatch.setattr("app.mail.resolver._LookUp", None)
 
-    ((*_, found),) = names.Resolver(address, 25).addresses(60)
+    ((*_, found),) = Resolver(address, 25).addresses(60)
 
     assert found[:2] == (address, 25)
     assert dns.times_asked == 0
@@ -215,4 +215,4 @@ def test_ehlo_says_the_address_of_a_host_whose_name_is_no_domain(
 def test_the_address_of_this_host_is_a_literal(monkeypatch: pytest.MonkeyPatch, address: str, literal: str) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "web")
 
-    assert names.own_name(address) == literal
+    assert own_name(address) == literal
