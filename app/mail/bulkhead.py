@@ -5,61 +5,56 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 
 class FullError(Exception):
-    """All places are taken, and so is the waiting room, or no place became free in time."""
+    """All slots are taken, and so is the waiting room, or no slot became free in time."""
 
 
+@dataclass
 class Room:
-    """A number of places, counted as they are taken and left."""
+    """The number of callers that may be in it, and of those that are."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.taken = 0
-        self._left = threading.Condition()
-
-    def enter(self, patience: float = 0) -> bool:
-        """Take a place, waiting for ``patience`` seconds at most; returns False when none becomes free."""
-        with self._left:
-            if not self._left.wait_for(lambda: self.taken < self.size, patience):
-                return False
-            self.taken += 1
-            return True
-
-    def leave(self) -> None:
-        """Give the place back."""
-        with self._left:
-            self.taken -= 1
-            self._left.notify()
+    size: int
+    taken: int = 0
 
 
 class Bulkhead:
-    """Lets ``places`` callers in at once. ``waiting_room`` more may wait, each for ``patience`` seconds at most.
+    """Lets ``slots`` callers in at once. ``waiting_room`` more may wait, each for ``patience`` seconds at most.
 
     The wait must be bounded in both ways: when all may wait, one dead server holds every thread.
     """
 
-    def __init__(self, places: int, waiting_room: int, patience: float) -> None:
-        self.places = Room(places)
+    def __init__(self, slots: int, waiting_room: int, patience: float) -> None:
+        self.slots = Room(slots)
         self.waiting_room = Room(waiting_room)
         self._patience = patience
+        self._freed = threading.Condition()
 
     @contextmanager
-    def place(self) -> Iterator[None]:
-        """Hold a place; raises FullError when none becomes free in time."""
-        if not self.places.enter():
-            self._wait()
+    def slot(self) -> Iterator[None]:
+        """Hold a slot; raises FullError when none becomes free in time."""
+        with self._freed:
+            if not self._has_slot():
+                self._wait()
+            self.slots.taken += 1
         try:
             yield
         finally:
-            self.places.leave()
+            with self._freed:
+                self.slots.taken -= 1
+                self._freed.notify()
+
+    def _has_slot(self) -> bool:
+        return self.slots.taken < self.slots.size
 
     def _wait(self) -> None:
-        if not self.waiting_room.enter():
+        if self.waiting_room.taken == self.waiting_room.size:
             raise FullError
+        self.waiting_room.taken += 1
         try:
-            if not self.places.enter(self._patience):
+            if not self._freed.wait_for(self._has_slot, self._patience):
                 raise FullError
         finally:
-            self.waiting_room.leave()
+            self.waiting_room.taken -= 1

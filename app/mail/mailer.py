@@ -56,7 +56,7 @@ class Mailer(Protocol):
 
     @property
     def bulkhead(self) -> Bulkhead | None:
-        """The places before the mail server; None without one."""
+        """The slots before the mail server; None without one."""
 
     def close(self) -> None:
         """Close the connections that were kept for the next message."""
@@ -83,7 +83,7 @@ class SmtpMailer:
         with _tolerating_the_disk(message):
             entry = self._spool.store(message)
         try:
-            with self.bulkhead.place():
+            with self.bulkhead.slot():
                 hand_over(self._sender, message, deadline, entry)
         except (OSError, FullError) as error:
             logger.error("message %s was not delivered: %s", message.message_id, describe(error))
@@ -99,7 +99,7 @@ class SmtpMailer:
         logger.info("message %s delivered", message.message_id)
 
     def redeliver(self, message: Message, entry: Entry) -> object:
-        """Hand over a kept message again. The places in the bulkhead are left to the visitors, who wait."""
+        """Hand over a kept message again. The slots of the bulkhead are left to the visitors, who wait."""
         return hand_over(self._sender, message, Deadline(self._timeout), entry)
 
     def check(self) -> None:
@@ -221,11 +221,11 @@ def log_transport(settings: Settings) -> None:
 def create_bulkhead(settings: Settings) -> Bulkhead:
     """The bulkhead before the mail server.
 
-    Half of the threads may be inside SMTP at once, and a quarter may wait for a place. So the mail server never holds
+    Half of the threads may be inside SMTP at once, and a quarter may wait for a slot. So the mail server never holds
     the last quarter.
     """
     return Bulkhead(
-        places=max(1, settings.threads // 2),
+        slots=max(1, settings.threads // 2),
         waiting_room=settings.threads // 4,
         patience=settings.smtp_timeout / 4,
     )

@@ -71,7 +71,7 @@ class Sampler:
         self._bulkhead = mailer.bulkhead
         if self._bulkhead is not None:
             places = gauge("mail_places", "Forms that may be at the mail server at once.", mode="livesum")
-            places.set(self._bulkhead.places.size)
+            places.set(self._bulkhead.slots.size)
             self._in_use = gauge("mail_places_in_use", "Forms that are at the mail server.", mode="livesum")
             room = gauge("mail_waiting_room", "Forms that may wait for a place at once.", mode="livesum")
             room.set(self._bulkhead.waiting_room.size)
@@ -93,5 +93,5 @@ class Sampler:
         for gauge, limiter in self._clients:
             gauge.set(len(limiter))
         if self._bulkhead is not None:
-            self._in_use.set(self._bulkhead.places.taken)
+            self._in_use.set(self._bulkhead.slots.taken)
             self._waiting.set(self._bulkhead.waiting_room.taken)

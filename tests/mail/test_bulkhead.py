@@ -1,4 +1,4 @@
-"""Who gets a place in front of the mail server, who waits and who is turned away."""
+"""Who gets a slot in front of the mail server, who waits and who is turned away."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONG = 30.0
 
 
 class Occupant:
-    """Holds a place until it is told to leave."""
+    """Holds a slot until it is told to leave."""
 
     def __init__(self, bulkhead: Bulkhead, pool: ThreadPoolExecutor) -> None:
         self.inside = threading.Event()
@@ -22,7 +22,7 @@ class Occupant:
         self.done = pool.submit(self._stay, bulkhead)
 
     def _stay(self, bulkhead: Bulkhead) -> None:
-        with bulkhead.place():
+        with bulkhead.slot():
             self.inside.set()
             self.leave.wait(LONG)
 
@@ -38,20 +38,20 @@ def wait_until_waiting(bulkhead: Bulkhead) -> None:
         threading.Event().wait(0.001)
 
 
-def test_as_many_as_there_are_places_are_inside_at_once(pool: ThreadPoolExecutor) -> None:
-    bulkhead = Bulkhead(places=2, waiting_room=0, patience=LONG)
+def test_as_many_as_there_are_slots_are_inside_at_once(pool: ThreadPoolExecutor) -> None:
+    bulkhead = Bulkhead(slots=2, waiting_room=0, patience=LONG)
 
     occupants = [Occupant(bulkhead, pool) for _ in range(2)]
 
     assert all(occupant.inside.wait(LONG) for occupant in occupants)
-    with pytest.raises(FullError), bulkhead.place():
+    with pytest.raises(FullError), bulkhead.slot():
         pass
     for occupant in occupants:
         occupant.leave.set()
 
 
-def test_who_waits_gets_the_place_that_becomes_free(pool: ThreadPoolExecutor) -> None:
-    bulkhead = Bulkhead(places=1, waiting_room=1, patience=LONG)
+def test_who_waits_gets_the_slot_that_becomes_free(pool: ThreadPoolExecutor) -> None:
+    bulkhead = Bulkhead(slots=1, waiting_room=1, patience=LONG)
     first = Occupant(bulkhead, pool)
     first.inside.wait(LONG)
     second = Occupant(bulkhead, pool)
@@ -65,13 +65,13 @@ def test_who_waits_gets_the_place_that_becomes_free(pool: ThreadPoolExecutor) ->
 
 
 def test_a_full_waiting_room_turns_away_at_once(pool: ThreadPoolExecutor) -> None:
-    bulkhead = Bulkhead(places=1, waiting_room=1, patience=LONG)
+    bulkhead = Bulkhead(slots=1, waiting_room=1, patience=LONG)
     first = Occupant(bulkhead, pool)
     first.inside.wait(LONG)
     second = Occupant(bulkhead, pool)
     wait_until_waiting(bulkhead)
 
-    with pytest.raises(FullError), bulkhead.place():
+    with pytest.raises(FullError), bulkhead.slot():
         pass
 
     for occupant in (first, second):
@@ -79,25 +79,25 @@ def test_a_full_waiting_room_turns_away_at_once(pool: ThreadPoolExecutor) -> Non
 
 
 def test_patience_ends_and_leaves_the_waiting_room_to_others(pool: ThreadPoolExecutor) -> None:
-    bulkhead = Bulkhead(places=1, waiting_room=1, patience=0.01)
+    bulkhead = Bulkhead(slots=1, waiting_room=1, patience=0.01)
     first = Occupant(bulkhead, pool)
     first.inside.wait(LONG)
 
     for _ in range(3):
-        with pytest.raises(FullError), bulkhead.place():
+        with pytest.raises(FullError), bulkhead.slot():
             pass
 
     first.leave.set()
     first.done.result()
-    with bulkhead.place():
+    with bulkhead.slot():
         pass
 
 
-def test_a_failure_inside_gives_the_place_back() -> None:
-    bulkhead = Bulkhead(places=1, waiting_room=0, patience=LONG)
+def test_a_failure_inside_gives_the_slot_back() -> None:
+    bulkhead = Bulkhead(slots=1, waiting_room=0, patience=LONG)
 
-    with pytest.raises(ConnectionRefusedError), bulkhead.place():
+    with pytest.raises(ConnectionRefusedError), bulkhead.slot():
         raise ConnectionRefusedError
 
-    with bulkhead.place():
+    with bulkhead.slot():
         pass
