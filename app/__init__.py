@@ -16,7 +16,7 @@ from app.api.request_log import log_request
 from app.api.root import create_root_blueprint
 from app.api.v1 import create_v1_blueprint
 from app.background import Background
-from app.contact.message import Composer
+from app.contact.composer import Composer
 from app.contact.service import ContactService
 from app.logs import ensure_logging
 from app.mail.cli import create_mail_commands

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from app.contact.message import Composer
+from app.contact.composer import Composer
 from app.contact.schema import examine
 from app.settings import Settings
 from bench.findings import Bar, Chart, Findings, Goal, figure

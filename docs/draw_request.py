@@ -88,7 +88,7 @@ STATIONS = (
         ),
         success="200 honeypot",
     ),
-    Station("Message", "app/contact/message.py", ("the e-mail to the sales team, as text and HTML",)),
+    Station("Message", "app/contact/composer.py", ("the e-mail to the sales team, as text and HTML",)),
     Station(
         "Mailer",
         "app/mail/mailer.py",

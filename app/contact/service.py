@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from app.contact.antispam import check_age, check_captcha, is_honeypot_filled
-from app.contact.message import Composer
+from app.contact.composer import Composer
 from app.contact.schema import examine
 from app.contact.submission import FORM_TYPES, HONEYPOT, Outcome
 from app.errors import ApiError, ErrorCode

@@ -8,7 +8,7 @@ import smtplib
 import ssl
 import time
 
-from app.contact.message import Composer
+from app.contact.composer import Composer
 from app.contact.schema import examine
 from app.settings import Settings
 from bench.rounds import SECONDS

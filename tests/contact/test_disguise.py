@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from app.contact.message import Composer
+from app.contact.composer import Composer
 from app.contact.rendering import text_of
 from app.contact.schema import examine
 from app.contact.typed import one_line, shorten, visible

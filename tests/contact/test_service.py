@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.contact.message import Composer
+from app.contact.composer import Composer
 from app.contact.service import ContactService
 from app.errors import ApiError, ErrorCode
 from app.mailbox import Mailbox

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from freezegun import freeze_time
 
-from app.contact.message import Composer
+from app.contact.composer import Composer
 from app.contact.schema import examine
 from app.mail.message import Message
 from app.mail.spool import Spool, Stored

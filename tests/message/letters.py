@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from app.contact.composer import Composer
 from app.contact.letter import KINDS
-from app.contact.message import Composer
 from app.mail.message import Message
 from app.mailbox import Mailbox
 from tests.contact.submissions import checked

@@ -57,9 +57,9 @@ class Composer:
 
 
 def _received(at: datetime, timezone: ZoneInfo) -> str:
-    """The line that says when and from where a message came, with the place and the offset of the time zone."""
-    place, offset = timezone.key.rpartition("/")[2].replace("_", " "), _offset(at)
-    zone = offset if timezone.key.startswith("Etc/") or place == offset else f"{place}, {offset}"
+    """The line that says when and from where a message came, with the city and the offset of the time zone."""
+    city, offset = timezone.key.rpartition("/")[2].replace("_", " "), _offset(at)
+    zone = offset if timezone.key.startswith("Etc/") or city == offset else f"{city}, {offset}"
     return f"Recibido el {at:%d/%m/%Y a las %H:%M} ({zone}) desde el formulario de la web."
 
 

@@ -17,7 +17,7 @@ from freezegun import freeze_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.contact.message import Composer
+from app.contact.composer import Composer
 from app.contact.rendering import text_of
 from app.mail import message as mail
 from app.mailbox import Mailbox, encoded_words
