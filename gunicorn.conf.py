@@ -132,7 +132,7 @@ def metrics_directory() -> Path:
 
 
 def post_worker_init(_worker: Any) -> None:
-    """Start the storage of the limits and the mail checks, and wait a second at most for each."""
+    """Start what works beside the requests, and wait a second at most for its first results."""
     from wsgi import app  # noqa: PLC0415 - gunicorn has loaded it by now, perhaps in an operator's own module
 
     app.background.start(wait=1)

@@ -23,7 +23,7 @@ from app.mail.cli import create_mail_commands
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer, create_mailer, log_transport
 from app.mail.redelivery import Redelivery
-from app.mail.spool import Spool
+from app.mail.spool import create_spool
 from app.metrics import create_recorder
 from app.ratelimit.storage import create_storage
 from app.ratelimit.window import Policy
@@ -50,13 +50,11 @@ def create_app(
     versions = versions or Versions.from_settings(settings)
     recorder = create_recorder(settings, contact_paths(versions))
     storage = create_storage(settings)
-    spool = Spool(settings.mail_dir)
+    spool = create_spool(settings)
     if mailer is None:
         log_transport(settings)
-        mailer = create_mailer(settings, spool)
-    if recorder:
-        mailer = recorder.measured(mailer)
-    redelivery = Redelivery(mailer, spool, sending_seconds=settings.smtp_timeout)
+        mailer = create_mailer(settings, spool, recorder)
+    redelivery = Redelivery(mailer, spool, patience=settings.smtp_timeout + 1)
     health = MailHealth(mailer, spool, redelivery)
     addresses = Addresses(settings)
     limits = limits or Limits(storage.limiter(API_POLICY), storage.limiter(CONTACT_POLICY))
@@ -89,5 +87,5 @@ def create_app(
         )
     )
     app.register_blueprint(create_root_blueprint(addresses=addresses, contact=contact))
-    app.cli.add_command(create_mail_commands(settings, spool))
+    app.cli.add_command(create_mail_commands(settings, mailer, spool))
     return app

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.mail.health import MailHealth
@@ -11,12 +13,13 @@ from app.mail.redelivery import Redelivery
 from app.ratelimit.storage import Storage
 
 if TYPE_CHECKING:
+    from app.loop import Loop
     from app.metrics.exporter import Exporter
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Background:
-    """The parts of a process that have to be started and stopped."""
+    """The parts of a process that have to be started and stopped. Nothing else does so."""
 
     storage: Storage
     mail_health: MailHealth
@@ -24,21 +27,36 @@ class Background:
     redelivery: Redelivery
     exporter: Exporter | None
     """The server of the metrics; None without METRICS_BIND."""
+    _is_started: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self, *, wait: float) -> None:
-        """Start the storage of the limits, the mail checks and the redelivery; wait at most ``wait`` s for each."""
-        self.storage.start(wait=wait)
-        self.mail_health.start(wait=wait)
+        """Start the storage of the limits, the mail checks and the redelivery, once per process.
+
+        Waits at most ``wait`` seconds for their first results. Who calls this meanwhile waits as well.
+        """
+        with self._lock:
+            if not self._is_started:
+                self._is_started = True
+                end = time.monotonic() + wait
+                for loop in self._loops:
+                    loop.start()
+                for loop in self._loops:
+                    loop.first_done.wait(max(0.0, end - time.monotonic()))
 
     def wind_down(self) -> None:
         """Begin nothing that would delay the stop."""
-        self.redelivery.wind_down()
+        self.redelivery.loop.wind_down()
 
     def stop(self) -> None:
         """End the threads and close the connections."""
-        self.redelivery.stop()
-        self.mail_health.stop()
+        for loop in self._loops:
+            loop.stop()
         self.mailer.close()
-        self.storage.stop()
+        self.storage.close()
         if self.exporter is not None:
             self.exporter.stop()
+
+    @property
+    def _loops(self) -> list[Loop]:
+        return [*self.storage.loops, *(check.loop for check in self.mail_health.checks), self.redelivery.loop]

@@ -92,6 +92,11 @@ class Settings:
     workers: int
     threads: int
 
+    @property
+    def has_mail_server(self) -> bool:
+        """True when messages are sent. Without one, as in development, they are stored."""
+        return self.smtp_host is not None
+
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Settings:
         """Read and check every variable. Nothing is made or changed: the spool makes MAIL_DIR.

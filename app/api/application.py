@@ -66,6 +66,7 @@ class Application(flask.Flask):
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request, also when what others have put around Flask or at its end fails, and record it once."""
+        self.background.start(wait=1)  # gunicorn has done so before the first request; Flask's own server has not
         held: list[Any] = []
         returned = False
 

@@ -53,7 +53,7 @@ class Composer:
             "plain": _quoted_printable(text_of(letter)),
             "html": self._html_head + _quoted_printable(html_of(letter)),
         }
-        return Message(message_id, _multipart(headers, parts))
+        return Message(message_id, _multipart(headers, parts), values["form_type"])
 
 
 def _received(at: datetime, timezone: ZoneInfo) -> str:

@@ -27,8 +27,7 @@ class Bulkhead:
     """
 
     def __init__(self, slots: int, waiting_room: int, patience: float) -> None:
-        self.slots = Room(slots)
-        self.waiting_room = Room(waiting_room)
+        self.slots, self.waiting_room = Room(slots), Room(waiting_room)
         self._patience = patience
         self._freed = threading.Condition()
 
@@ -36,8 +35,15 @@ class Bulkhead:
     def slot(self) -> Iterator[None]:
         """Hold a slot; raises FullError when none becomes free in time."""
         with self._freed:
-            if not self._has_slot():
-                self._wait()
+            if self.slots.taken == self.slots.size:
+                if self.waiting_room.taken == self.waiting_room.size:
+                    raise FullError
+                self.waiting_room.taken += 1
+                try:
+                    if not self._freed.wait_for(lambda: self.slots.taken < self.slots.size, self._patience):
+                        raise FullError
+                finally:
+                    self.waiting_room.taken -= 1
             self.slots.taken += 1
         try:
             yield
@@ -45,16 +51,3 @@ class Bulkhead:
             with self._freed:
                 self.slots.taken -= 1
                 self._freed.notify()
-
-    def _has_slot(self) -> bool:
-        return self.slots.taken < self.slots.size
-
-    def _wait(self) -> None:
-        if self.waiting_room.taken == self.waiting_room.size:
-            raise FullError
-        self.waiting_room.taken += 1
-        try:
-            if not self._freed.wait_for(self._has_slot, self._patience):
-                raise FullError
-        finally:
-            self.waiting_room.taken -= 1

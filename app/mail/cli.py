@@ -1,49 +1,52 @@
-"""The group ``flask --app wsgi mail``: the operator's commands, their arguments and their exit statuses."""
+"""The group ``flask --app wsgi mail``: the operator's commands, what they send and delete, and their exit statuses."""
 
 from __future__ import annotations
 
 import io
-import json
+import logging
+import math
 import re
+import smtplib
 import sys
-from typing import NoReturn
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import format_datetime, make_msgid
 
 import click
 from flask.cli import AppGroup
 
-from app.mail.kept import Name, State
-from app.mail.listing import HEADING, Listing, duration, fault_of, read_in_pieces
-from app.mail.lookup import AmbiguousError
-from app.mail.operations import drop, find_all, name_foreign, require_mail_dir, resend, send_test
+from app.mail import listing
+from app.mail.failures import About, cut, failure_of, quote
+from app.mail.kept import Kept, State
+from app.mail.mailer import Mailer
+from app.mail.message import Message, reference
+from app.mail.pace import FAILURES
+from app.mail.smtp import Deadline, Reply, SmtpSender
 from app.mail.spool import Spool
-from app.mail.status import LEVELS, WAITING_CRITICAL, WAITING_WARNING, Level, find_status
+from app.mail.status import WAITING_CRITICAL, WAITING_WARNING, find_status
+from app.mailbox import address_list
 from app.settings import Settings
 
+_REFERENCE = re.compile(r"[0-9a-f]{4}-?[0-9a-f]{4}")
+_SCANS = 3
+"""Times that MAIL_DIR is read to find a message: the service may rename it at that moment."""
+_SHOWN = 10
+"""The most messages that are named before the question whether to delete them."""
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _STATES = ", ".join(state.replace(" ", "-") for state in State)
-
-_ID = (
-    "An ID is a Message-ID, with or without <>, the reference of a submission, such as 3F0C-9A1B, or the 32 digits of"
-    " its request's id."
-)
-
-
-def _in_words(level: Level) -> str:
-    return " or ".join(state for state, its_level in LEVELS.items() if its_level is level)
-
+_SKIPPED = "skipped: the service is sending it or has just tried"
+_ID = "An ID is a Message-ID, with or without <> and the domain, a reference such as 3F0C-9A1B, or a request id."
 
 _LIST = """List the messages in MAIL_DIR: those that no mail server is known to have taken.
 
 \b
 waiting   The mail server has not taken it. The service tries it again by itself.
-in doubt  It was on its way and no answer came, so the mail server may have it. If you
-          resend it, the sales team may get a second copy with the same Message-ID.
+in doubt  It was on its way and no answer came, so the mail server may have it.
 refused   The mail server refused it for good. Mend the cause, then resend it.
-given up  The mail server has not taken it for five days. Resend it or drop it.
+given up  Not taken in five days and ten steps of the schedule. Resend it or drop it.
 stored    There is no mail server: SMTP_HOST is not set.
-
-A file that is not a complete message is named and never sent. It may be part of a visitor's message, so read it before
-you delete it.
 
 The exit status is 0, or 1 if MAIL_DIR cannot be read.
 """
@@ -51,142 +54,118 @@ The exit status is 0, or 1 if MAIL_DIR cannot be read.
 _STATUS = f"""Tell Nagios or cron in one line how the mail is. No message is opened.
 
 \b
-OK, exit status {Level.OK}
+OK, exit status 0
     none of the following
-WARNING, exit status {Level.WARNING}
-    the oldest waiting message is older than {duration(WAITING_WARNING)},
-    or a message is {_in_words(Level.WARNING)}
-CRITICAL, exit status {Level.CRITICAL}
-    the oldest waiting message is older than {duration(WAITING_CRITICAL)},
-    or a message is {_in_words(Level.CRITICAL)},
-    or the mail server would take no message now,
+WARNING, exit status 1
+    the oldest waiting message is older than {listing.duration(WAITING_WARNING)},
+    or a message is refused or in doubt
+CRITICAL, exit status 2
+    the oldest waiting message is older than {listing.duration(WAITING_CRITICAL)},
+    or a message is given up, or the mail server would take no message now,
     or MAIL_DIR does not exist, cannot be written or is full,
     or any of this cannot be found out
-
-Without SMTP_HOST, it counts what is stored.
 """
+
+logger = logging.getLogger(__name__)
 
 
 class _MailGroup(AppGroup):
-    """Ends a command with one message and exit status 1 when it fails on the disk or at an ambiguous ID."""
+    """Ends a command with one message and exit status 1 when it fails on the disk."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command."""
-        # The terminal may have fewer characters than the mail server, and no reply of it may stop a command.
+        # The terminal may have fewer characters than the visitor and the mail server, and none may stop a command.
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # click ends quietly when nobody reads on, as in `mail list | head`
             raise
-        except AmbiguousError as error:
-            raise click.ClickException(str(error)) from error
         except OSError as error:
             file = f"{error.filename!r}: " if error.filename else ""
             raise click.ClickException(f"{file}{error.strerror}") from error
 
 
-def create_mail_commands(settings: Settings, spool: Spool) -> AppGroup:
+def create_mail_commands(settings: Settings, mailer: Mailer, spool: Spool) -> AppGroup:
     """The group ``flask --app wsgi mail``."""
     group = _MailGroup("mail", help="Look after the messages in MAIL_DIR.")
-    _add_reading(group, settings, spool)
-    _add_acting(group, settings, spool)
-    return group
-
-
-def _add_reading(group: AppGroup, settings: Settings, spool: Spool) -> None:
-    """Add the commands that change nothing."""
+    _add_resend_drop_and_test(group, settings, mailer, spool)
 
     @group.command("list", help=_LIST)
     @click.option("--json", "as_json", is_flag=True, help="Write one JSON document. Its times are in UTC.")
     def list_messages(*, as_json: bool) -> None:
-        require_mail_dir(settings)
-        listing = Listing(settings)
-        begin, separator, show = HEADING, "", listing.row
+        messages, now = _find_all(settings, spool), time.time()
         if as_json:
-            begin, separator, show = '{"messages": [\n', ",\n", listing.entry
-        number, foreign = 0, []
-        for piece in read_in_pieces(spool, show):
-            foreign += piece.foreign
-            if piece.messages:
-                click.echo((separator if number else begin) + separator.join(piece.messages), nl=False)
-                number += len(piece.messages)
-        foreign += spool.leftovers()
-        if as_json:
-            files = json.dumps([{"file": place, "fault": fault_of(place)} for place in foreign])
-            click.echo(f'{"" if number else begin}\n], "foreign": {files}}}')
-        else:
-            name_foreign(foreign)
-        click.echo(f"{number} undelivered", err=True)
+            entries = ",\n".join(listing.as_json(kept, now) for kept in messages)
+            click.echo(f'{{"messages": [\n{entries}\n]}}')
+        elif messages:
+            click.echo("\n".join([listing.HEADING, *(listing.row(kept, now) for kept in messages)]))
+        click.echo(f"{len(messages)} undelivered", err=True)
 
     @group.command("show", epilog=_ID)
-    @click.argument("identifier", metavar="ID")
+    @click.argument("identifier", metavar="ID", type=_identifier)
     def show(identifier: str) -> None:
         """Show a message: its state, its header and its text, all decoded.
 
-        It only reads, so it also shows a message that is being sent.
-
         The exit status is 1 if no message or more than one has the ID.
         """
-        require_mail_dir(settings)
-        stored, content = find_all(spool, [identifier])[0]
-        text = "\n".join([*Listing(settings).message(stored, content), ""])
-        # The terminal may have fewer characters than the visitor.
-        click.echo(text.encode(sys.stdout.encoding, "backslashreplace"), nl=False)
+        for _ in range(2):
+            kept = _find_all(settings, spool, [identifier])[0]
+            with suppress(FileNotFoundError):  # the service has renamed or delivered it since the scan
+                click.echo("\n".join(listing.whole(kept, spool.read(kept), time.time())))
+                return
+        raise click.ClickException(f"{identifier} is not in MAIL_DIR")
 
     @group.command("status", help=_STATUS)
     def status() -> None:
-        result = find_status(settings, spool)
-        click.echo(result.line)
-        raise click.exceptions.Exit(result.level)
+        level, text = find_status(settings, mailer, spool)
+        click.echo(f"{level.name} - {text}")
+        sys.exit(level)
+
+    return group
 
 
-def _add_acting(group: AppGroup, settings: Settings, spool: Spool) -> None:
-    """Add the commands that send or delete."""
-
+def _add_resend_drop_and_test(group: AppGroup, settings: Settings, mailer: Mailer, spool: Spool) -> None:
     @group.command("resend", epilog=_ID)
-    @click.argument("identifiers", metavar="[ID]...", nargs=-1)
+    @click.argument("identifiers", metavar="[ID]...", nargs=-1, type=_identifier)
     @click.option("--waiting", is_flag=True, help="Send only what the mail server has certainly not taken.")
     def resend_messages(identifiers: tuple[str, ...], *, waiting: bool) -> None:
         """Send all messages in MAIL_DIR now, or only the named ones, in whatever state they are.
 
-        Each message keeps its Message-ID. A message that the service is sending at this moment is skipped. When the
-        mail server fails twice in a row, the other messages are not tried.
+        A message that is being sent is skipped. After two failures of the mail server in a row, no other is tried.
 
         The exit status is 1 if any message stays undelivered or is not there. It is 1 before anything is sent if an ID
         stands for several messages.
         """
         if identifiers and waiting:
             raise click.UsageError("give either IDs or --waiting")
-        wanted = (lambda name: name.state is State.WAITING) if waiting else None
-        _end(well=resend(settings, spool, identifiers, wanted))
+        _require_sender(mailer)
+        found, missing = _find(settings, spool, identifiers)
+        for problem in missing:
+            click.echo(problem, err=True)
+        chosen = [kept for kept in found if kept.is_untaken or not waiting]
+        sys.exit(0 if _resend(mailer, spool, chosen) and not missing else 1)
 
     @group.command("drop", epilog=_ID)
-    @click.argument("identifiers", metavar="[ID]...", nargs=-1)
+    @click.argument("identifiers", metavar="[ID]...", nargs=-1, type=_identifier)
     @click.option("--state", type=_state, metavar="STATE", help=f"Delete all that are in this state: {_STATES}.")
-    @click.option(
-        "--older-than", type=_seconds, metavar="AGE", help="Of these, only what is older: 30d, 12h, 90m, 45s."
-    )
+    @click.option("--older-than", type=_seconds, metavar="AGE", help="Of these, only older ones: 30d, 12h, 90m, 45s.")
     @click.option("--yes", is_flag=True, help="Do not ask.")
     def drop_messages(identifiers: tuple[str, ...], *, state: State | None, older_than: int | None, yes: bool) -> None:
         """Delete messages for ever: the named ones, or all that are in a state.
 
-        It names the messages and asks first. Where there is no terminal to ask, it deletes nothing without --yes. A
-        message that the service is sending at this moment is skipped. The log gets the Message-ID of each deleted one.
+        It names the messages and asks first. Without a terminal it needs --yes. What is being sent is skipped.
 
-        The exit status is 0 if all are deleted, and 1 if any is not. It is 1 before anything is deleted if any ID is
-        not there or stands for several messages.
+        The exit status is 1 if any is not deleted. All stay if any ID is not there or stands for several messages.
         """
         if bool(identifiers) == (state is not None):
             raise click.UsageError("give either IDs or --state")
         if older_than is not None and state is None:
             raise click.UsageError("--older-than needs --state")
-        listing = Listing(settings)
-
-        def wanted(name: Name) -> bool:
-            return listing.state(name) is state and listing.age(name) >= (older_than or 0)
-
-        _end(well=drop(settings, spool, identifiers, wanted, None if yes else listing))
+        chosen = _find_all(settings, spool, identifiers)
+        if state is not None:
+            latest = time.time() - older_than if older_than else math.inf
+            chosen = [kept for kept in chosen if kept.state is state and kept.stored_at <= latest]
+        sys.exit(0 if _drop(spool, chosen, ask=not yes) else 1)
 
     @group.command("test")
     def test() -> None:
@@ -194,11 +173,15 @@ def _add_acting(group: AppGroup, settings: Settings, spool: Spool) -> None:
 
         The exit status is 1 if any recipient was refused, or if the mail server did not take the message.
         """
-        _end(well=send_test(settings))
+        sys.exit(0 if _send_test(settings, _require_sender(mailer)) else 1)
 
 
-def _end(*, well: bool) -> NoReturn:
-    raise click.exceptions.Exit(0 if well else 1)
+def _identifier(text: str) -> str:
+    """The one spelling of an ID: a Message-ID without <> and domain, a reference as it is shown."""
+    name = text.strip("<>").partition("@")[0].lower()
+    if not name:
+        raise click.BadParameter("the ID is empty")
+    return reference(name.replace("-", "")) if _REFERENCE.fullmatch(name) else name
 
 
 def _state(text: str) -> State:
@@ -213,3 +196,132 @@ def _seconds(text: str) -> int:
     if match is None:
         raise click.BadParameter(f"{text!r} is not an age such as 30d, 12h, 90m or 45s")
     return int(match[1]) * _SECONDS[match[2]]
+
+
+def _find(settings: Settings, spool: Spool, identifiers: Sequence[str]) -> tuple[list[Kept], list[str]]:
+    """The messages of the identifiers, or all without any, and what to say of each identifier that has none."""
+    if not settings.mail_dir.is_dir():
+        raise click.ClickException(f"MAIL_DIR={str(settings.mail_dir)!r} does not exist")
+    if not identifiers:
+        return spool.kept(), []
+    for _ in range(_SCANS):
+        found: dict[str, list[Kept]] = {identifier: [] for identifier in identifiers}
+        for kept in spool.kept():
+            for identifier in found.keys() & {kept.local_part, kept.reference, kept.request_id}:
+                found[identifier].append(kept)
+        if all(found.values()):
+            break
+    for identifier, messages in found.items():
+        if len(messages) > 1:
+            names = "\n".join(kept.local_part for kept in messages)
+            raise click.ClickException(f"{identifier} stands for several messages. Name one of them:\n{names}")
+    missing = [f"{identifier} is not in MAIL_DIR" for identifier, messages in found.items() if not messages]
+    return sorted({kept for messages in found.values() for kept in messages}), missing
+
+
+def _find_all(settings: Settings, spool: Spool, identifiers: Sequence[str] = ()) -> list[Kept]:
+    """The same; raises ClickException when an identifier has none."""
+    messages, missing = _find(settings, spool, identifiers)
+    if missing:
+        raise click.ClickException("\n".join(missing))
+    return messages
+
+
+def _require_sender(mailer: Mailer) -> SmtpSender:
+    if mailer.sender is None:
+        raise click.ClickException("SMTP_HOST is not set: there is no mail server to hand messages to")
+    return mailer.sender
+
+
+def _resend(mailer: Mailer, spool: Spool, chosen: Sequence[Kept]) -> bool:
+    """Hand over these messages at the pace of the redelivery; returns False when the server did not take one."""
+    if chosen and not spool.is_writable():
+        raise click.ClickException("MAIL_DIR cannot be written, so a delivered message could not be removed")
+    failures = number = 0
+    outcome = _SKIPPED
+    for number, kept in enumerate(chosen, 1):
+        if outcome is not _SKIPPED:
+            time.sleep(mailer.pace.pause)
+        try:
+            with spool.claim(kept) as claim:
+                outcome = f"delivered: {cut(mailer.redeliver(claim).answer)}" if claim else _SKIPPED
+        except OSError as error:
+            failure = failure_of(error)
+            outcome = f"{'in doubt' if failure.about is About.OUTCOME else 'not delivered'}: {failure.sentence}"
+            failures += 1
+        click.echo(f"{number}/{len(chosen)} {kept.local_part} {outcome}")
+        if mailer.pace.is_down:
+            break
+    mailer.close()
+    if number < len(chosen):
+        click.echo(f"the mail server has failed {FAILURES} times in a row: the others were not tried", err=True)
+    click.echo(f"{number} handled, {len(spool.kept())} undelivered", err=True)
+    return not failures
+
+
+def _drop(spool: Spool, chosen: Sequence[Kept], *, ask: bool) -> bool:
+    """Delete these messages, once the operator has agreed if asked; returns True when all of them are deleted."""
+    if chosen and not spool.is_writable():
+        raise click.ClickException("MAIL_DIR cannot be written, so no message could be deleted")
+    if chosen and ask:
+        _ask(chosen)
+    dropped = 0
+    for kept in chosen:
+        try:
+            with spool.claim(kept) as claim:
+                if claim:
+                    claim.discard()
+                    logger.info("message %s dropped", kept.local_part)
+                    dropped += 1
+                else:
+                    click.echo(f"{kept.local_part} is {_SKIPPED}", err=True)
+        except OSError as error:
+            click.echo(f"{kept.local_part} stays: {error.strerror}", err=True)
+    click.echo(f"{dropped} dropped", err=True)
+    return dropped == len(chosen)
+
+
+def _ask(chosen: Sequence[Kept]) -> None:
+    """Return once the operator has agreed; raises click.Abort or ClickException."""
+    for kept in chosen[:_SHOWN]:
+        click.echo(f"{kept.local_part}  {kept.state}, {listing.duration(time.time() - kept.stored_at)} old")
+    if len(chosen) > _SHOWN:
+        click.echo(f"and {len(chosen) - _SHOWN} more")
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise click.ClickException("nothing is dropped: there is no terminal to ask, and --yes is not given")
+    what = "this message" if len(chosen) == 1 else f"these {len(chosen)} messages"
+    click.confirm(f"Delete {what} for ever?", abort=True)
+
+
+def _send_test(settings: Settings, sender: SmtpSender) -> bool:
+    """Send the test message; returns True if no recipient was refused."""
+    message_id = make_msgid(domain=settings.mail_from.domain)
+    # By hand: the email package would fold and quote the names anew.
+    lines = [
+        f"From: {settings.mail_from.header}",
+        f"To: {address_list(settings.sales_email)}",
+        "Subject: Mensaje de prueba del formulario de contacto",
+        f"Date: {format_datetime(datetime.now(UTC))}",
+        f"Message-ID: {message_id}",
+        "",
+        "Este mensaje comprueba la entrega de los formularios de contacto.",
+        "No es necesario que responda.",
+        "",
+    ]
+    message = Message(message_id, "\r\n".join(lines).encode("ascii"))
+    try:
+        receipt = sender.send(message, Deadline(settings.smtp_timeout), before_data_ends=lambda: None)
+    except OSError as error:
+        if isinstance(error, smtplib.SMTPRecipientsRefused):
+            _name_recipients(settings, error.recipients)
+        raise click.ClickException(failure_of(error).sentence) from error
+    finally:
+        sender.close()
+    _name_recipients(settings, receipt.refused)
+    click.echo(f"the mail server took the message: {cut(receipt.answer)}")
+    return not receipt.refused
+
+
+def _name_recipients(settings: Settings, refused: Mapping[str, Reply]) -> None:
+    for address in (mailbox.address for mailbox in settings.sales_email):
+        click.echo(f"{address}: {f'refused: {quote(refused[address])}' if address in refused else 'accepted'}")

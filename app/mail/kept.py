@@ -1,151 +1,165 @@
-"""The state of a kept message. The name of its file carries it, so a rename changes it at once and whole."""
+"""A kept message as the name of its file tells it: what may be shown of it, its state and its next turn."""
 
 from __future__ import annotations
 
-import math
 import re
-import time
+from collections import Counter
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
+from app.mail.message import reference
+
 PAUSES = (60, 300, 900, 1800, 3600)
-"""Seconds from each of the first attempts to the next."""
-
+"""Seconds from the attempt before to each of the first steps of the schedule."""
 LATER_PAUSE = 4 * 3600
-"""Seconds between all later attempts."""
-
+"""Seconds to each later step."""
 GIVE_UP_AFTER = 5 * 86_400
-"""Seconds for which the service tries again by itself (RFC 5321, section 4.5.4.1)."""
-
-IN_DOUBT_FLAG = "F"
-"""Maildir's flag for attention. Here: the server may have taken this message."""
-
+"""Seconds for which the service tries again by itself at least (RFC 5321, section 4.5.4.1)."""
+GIVE_UP_STEPS = 10
+"""The least steps before a message is given up, so that a clock which was wrong for a moment ends nothing."""
 _CLOCK_TOLERANCE = 60.0
 """Seconds by which a time that was noted may lie in the future before the clock counts as set back."""
 
 _NAME = re.compile(
-    r"(?P<unique>(?P<nanoseconds>[0-9]{1,20})\.[0-9]+\.(?P<local_part>[^:,/]+))"
-    r"(?:,tries=(?P<attempts>[0-9]{1,9}),last=(?P<tried_at>[0-9]{1,11}\.[0-9]{3})"
-    r"(?:,(?P<verdict>waiting|refused)=(?P<answer>[A-Za-z0-9.]+))?)?"
-    r"(?::2,(?P<flags>[A-Za-z]*))?"
+    r"(?:tmp|new|cur)/(([0-9]{11,20})\.[0-9]+\.([!-+.;-~0-9-]+))"
+    r"(?:,tries=([0-9]{1,9}),last=([0-9]{1,11}\.[0-9]{3})"
+    r"(?:,(waiting|refused)=([A-Za-z0-9]*)(?:\.([a-z]*)\.([0-9]{1,9})(?:\.([0-9]{1,11}))?(\.sending|\.doubt)?)?)?)?"
+    r"(?::2,([A-Za-z]*))?"
 )
+"""``new/TIME.PROCESS.LOCAL_PART,tries=N,last=TIME,VERDICT=WORD.KIND.STEPS[.TURN][.MARK]`` and a mail reader's flags.
+
+The release before this one wrote neither KIND nor STEPS and noted doubt by the flag F, so in its names the flag counts.
+It reads the names of this one, too, and takes all behind ``=`` for the word.
+"""
+
+SENDING, DOUBT = ".sending", ".doubt"
+"""The marks of a message whose content is being sent, and of one whose content was sent without a reply."""
+
+_OF_REQUEST = re.compile(r"([0-9a-f]{32})\.[0-9a-f]{16}")
+"""The local part of a Message-ID that begins with the id of the request."""
 
 
 class State(StrEnum):
     """The states of a kept message, each of which asks something else of the operator."""
 
     WAITING = "waiting"
-    """The mail server has certainly not taken it. The service tries again by itself."""
+    """The mail server has certainly not taken it, or is being asked. The service tries again by itself."""
     IN_DOUBT = "in doubt"
     """The content was on its way, and no answer came. The mail server may have taken it."""
     REFUSED = "refused"
     """The mail server refused the sender, all recipients or the content for good (5xx)."""
     GIVEN_UP = "given up"
-    """The mail server has not taken it in GIVE_UP_AFTER seconds."""
+    """The mail server has not taken it in GIVE_UP_AFTER seconds and GIVE_UP_STEPS steps."""
     STORED = "stored"
     """There is no mail server (development)."""
 
 
-class Name(NamedTuple):
-    """The name of a message's file below the Maildir; all times are in seconds since 1970."""
+class Kept(NamedTuple):
+    """A kept message. All times are in seconds since 1970; the oldest message sorts first."""
 
-    unique: str
-    """Time, process and local part of the Message-ID; it never changes."""
-    local_part: str
     stored_at: float
-    attempts: int = 0
+    unique: str
+    """The part of the name that never changes: time, process and local part of the Message-ID."""
+    path: str
+    """The path of the file below MAIL_DIR."""
+    local_part: str
+    form_type: str
+    """The kind of form; empty for a message of the release before."""
+    tries: int
     """The attempts that have ended. An attempt also counts once the content is sent."""
-    tried_at: float | None = None
-    """The time of the last of these attempts."""
-    answer: str | None = None
-    """Its outcome: the reply code of the server or the class of the error."""
-    refused: bool = False
-    in_doubt: bool = False
+    steps: int
+    """The steps of the schedule that are used up. An attempt out of turn uses none."""
+    tried_at: float | None
+    word: str
+    """The outcome of the last attempt: a reply code or the class of an error; empty when there is none."""
+    is_doubtful: bool
+    """The server may have taken the message, or is just being sent it."""
+    state: State
+    next_try: float | None
+    """The time of the next attempt; None when the service makes no further one in its turn."""
 
     @property
-    def state(self) -> State:
-        """The state now, where there is a mail server."""
-        if self.in_doubt:
-            return State.IN_DOUBT
-        if self.refused:
-            return State.REFUSED
-        # An attempt that was missed while no service ran is made first, however late.
-        if time.time() >= self._ends_at <= self._turn:
-            return State.GIVEN_UP
-        return State.WAITING
+    def request_id(self) -> str | None:
+        """The id of the request that submitted the form; None for another message."""
+        made = _OF_REQUEST.fullmatch(self.local_part)
+        return made[1] if made else None
 
     @property
-    def next_try(self) -> float | None:
-        """The time of the next attempt; None when the service makes no further one in its turn."""
-        turn = self._turn
-        return None if self.in_doubt or self.refused or turn >= self._ends_at else turn
+    def reference(self) -> str | None:
+        """The reference of the submission; None for a message that no form has made."""
+        return reference(self.request_id) if self.request_id else None
 
     @property
-    def failed_at_server(self) -> bool:
-        """True when the last attempt ended before the server could say anything of this message.
+    def is_untaken(self) -> bool:
+        """True when the server has certainly not taken it and may be asked again at any time."""
+        return self.state is State.WAITING and not self.is_doubtful
 
-        What it says of a message that waits is a 4xx, but a 421 closes the connection (RFC 5321, section 4.2.3).
-        """
-        return self.answer is not None and (self.answer == "421" or not self.answer.startswith("4"))
+    def is_due(self, now: float) -> bool:
+        """True when the service should try again in its turn."""
+        return self.next_try is not None and now >= self.next_try
 
-    def is_due(self, now: float, server_back_at: float) -> bool:
-        """True when the service should try again: in its turn, or after the mail server has come back."""
-        turn = self.next_try
-        if turn is not None and now >= turn:
-            return True
-        latest = now + _CLOCK_TOLERANCE
-        # When the clock was set back, "server_back_at" can lie in the future: all would be due at every look.
-        out_of_turn = self._since < server_back_at <= latest or self._since > latest
-        return out_of_turn and self.state is State.WAITING
-
-    def tried(self, now: float, *, answer: str | None = None, refused: bool = False) -> Name:
-        """The name after one more attempt. It stays in doubt if it was."""
-        return self._replace(
-            attempts=self.attempts + 1, tried_at=to_the_millisecond(now), answer=answer, refused=refused
-        )
-
-    @property
-    def place(self) -> str:
-        """The path below the Maildir."""
-        name = self.unique
-        if self.tried_at is not None:
-            name += f",tries={self.attempts},last={self.tried_at:.3f}"
-            if self.answer is not None:
-                name += f",{'refused' if self.refused else 'waiting'}={self.answer}"
-        return f"cur/{name}:2,{IN_DOUBT_FLAG}" if self.in_doubt else f"new/{name}"
-
-    @property
-    def _since(self) -> float:
-        return self.stored_at if self.tried_at is None else self.tried_at
-
-    @property
-    def _turn(self) -> float:
-        done = max(self.attempts, 1)  # a process that was killed has not counted its first attempt
-        return self._since + (PAUSES[done - 1] if done <= len(PAUSES) else LATER_PAUSE)
-
-    @property
-    def _ends_at(self) -> float:
-        return self.stored_at + GIVE_UP_AFTER
+    def after(self, now: float, word: str = "", *, refused: bool = False, mark: str = "") -> str:
+        """The path after an attempt that began ``now``. A message in doubt stays so."""
+        verdict, mark = "refused" if refused else "waiting", mark or (DOUBT if self.is_doubtful else "")
+        if mark:
+            # For the release before this one, F is the mark of doubt, and what is refused is not tried again.
+            verdict, mark = "refused", f"{mark}:2,F"
+        steps, turn = self.steps + self.is_due(now), ""
+        if self.tries and self.next_try and not self.is_due(now):
+            turn = f".{int(self.next_try)}"  # an attempt out of turn does not move the next turn
+        outcome = f"{verdict}={word}.{self.form_type}.{steps}{turn}{mark}"
+        return f"new/{self.unique},tries={self.tries + 1},last={now:.3f},{outcome}"
 
 
-def to_the_millisecond(seconds: float) -> float:
-    """The time as a name tells it, and never later than it is: an attempt must not move its next turn."""
-    return math.floor(seconds * 1000) / 1000
+def first_name(nanoseconds: int, process: int, local_part: str, form_type: str) -> str:
+    """The name of a message's file before the first attempt."""
+    return f"{nanoseconds:011}.{process}.{local_part},tries=0,last={nanoseconds / 1e9:.3f},waiting=.{form_type}.0"
 
 
-def parse_name(file_name: str) -> Name | None:
-    """The name of a message, whatever flags a mail reader has added; None for the name of another file."""
-    match = _NAME.fullmatch(file_name)
+def read_path(path: str, now: float, *, has_server: bool) -> Kept | None:
+    """The message at a path below MAIL_DIR, by its name; None for a file that the service has not named."""
+    match = _NAME.fullmatch(path)
     if match is None:
         return None
-    unique, nanoseconds, local_part, attempts, tried_at, verdict, answer, flags = match.groups()
-    return Name(
-        unique,
-        local_part,
-        int(nanoseconds) / 1e9,
-        int(attempts or 0),
-        float(tried_at) if tried_at else None,
-        answer,
-        verdict == "refused",
-        IN_DOUBT_FLAG in (flags or ""),
-    )
+    unique, nanoseconds, local_part, tried, last, verdict, word, form_type, step, later, mark, flags = match.groups()
+    stored_at, tries = int(nanoseconds) / 1e9, int(tried or 0)
+    tried_at = float(last) if tries else None
+    since = stored_at if tried_at is None else tried_at
+    if step is None:  # of the release before
+        steps, doubtful = max(tries - 1, 0), "F" in (flags or "") or (tries > 0 and verdict is None)
+    else:
+        steps, doubtful = int(step), mark is not None
+
+    turn = float(later or 0) or since + (PAUSES[steps] if steps < len(PAUSES) else LATER_PAUSE)
+    if since > now + _CLOCK_TOLERANCE:
+        turn = now
+    ends_at = stored_at + GIVE_UP_AFTER
+    is_last = steps >= GIVE_UP_STEPS and turn >= ends_at
+    state = State.WAITING
+    if not has_server:
+        state = State.STORED
+    elif doubtful:
+        state = State.IN_DOUBT
+    elif verdict == "refused":
+        state = State.REFUSED
+    elif is_last and now >= ends_at:
+        state = State.GIVEN_UP
+    next_try = None if doubtful or is_last or state is not State.WAITING else turn
+    known = (stored_at, unique, path, local_part, form_type or "", tries, steps, tried_at, word or "", doubtful)
+    return Kept(*known, state, next_try)
+
+
+class Census(NamedTuple):
+    """The numbers of the kept messages at one moment."""
+
+    counts: Counter[State]
+    oldest: dict[State, float]
+    """The time at which the oldest message in each state was stored, in seconds since 1970."""
+
+    @classmethod
+    def of(cls, messages: Iterable[Kept]) -> Census:
+        """The numbers of these messages."""
+        youngest_first = sorted(messages, reverse=True)
+        oldest = {kept.state: kept.stored_at for kept in youngest_first}
+        return cls(Counter(kept.state for kept in youngest_first), oldest)

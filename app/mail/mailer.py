@@ -3,208 +3,155 @@
 from __future__ import annotations
 
 import logging
-import smtplib
-import socket
-import ssl
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Protocol
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 import click
 
 from app.mail.bulkhead import Bulkhead, FullError
-from app.mail.explain import timed_out
+from app.mail.failures import About, failure_of
+from app.mail.kept import DOUBT, SENDING, State
 from app.mail.message import Message
-from app.mail.smtp import PERMANENT, ClosingError, Deadline, InDoubtError, Receipt, SmtpSender
-from app.mail.spool import Entry, Spool
+from app.mail.pace import Pace
+from app.mail.smtp import Deadline, Receipt, SmtpSender
+from app.mail.spool import Claim, Spool
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 
 class DeliveryError(Exception):
-    """The mail server did not take the message in time or, without a mail server, the disk did not take it.
-
-    ``kept`` is true when the message lies in MAIL_DIR.
-    """
+    """The mail server did not take the message in time or, without a mail server, the disk did not take it."""
 
     def __init__(self, *, kept: bool) -> None:
-        super().__init__()
         self.kept = kept
+        """True when the message lies in MAIL_DIR."""
 
 
-class Mailer(Protocol):
-    """The way out for messages, as the contact service and the health check use it."""
+class Observer:
+    """Is told what becomes of the messages; this one does nothing with it."""
+
+    def handed_over(self, seconds: float, *, delivered: bool) -> None:
+        """A first or later attempt has ended, after so many seconds."""
+
+    def retried(self, state: State | None) -> None:
+        """A later attempt has ended, which leaves the message in this state; None when it is delivered."""
+
+    def lost(self) -> None:
+        """A message is neither delivered nor kept."""
+
+
+class Mailer:
+    """Delivers to the mail server and keeps on disk what that does not take. Without one, it stores everything."""
+
+    def __init__(
+        self, settings: Settings, spool: Spool, sender: SmtpSender | None, observer: Observer | None = None
+    ) -> None:
+        """``sender`` is None without a mail server."""
+        self.sender = sender
+        # Half of the threads may be inside SMTP at once, and a quarter may wait, so one quarter is always free.
+        slots, waiting_room = max(1, settings.threads // 2), settings.threads // 4
+        self.bulkhead = Bulkhead(slots=slots, waiting_room=waiting_room, patience=settings.smtp_timeout / 4)
+        self.pace = Pace()
+        self._spool = spool
+        self._timeout = settings.smtp_timeout
+        self._observer = observer or Observer()
 
     @property
     def transport(self) -> str:
         """The kind of transport, without host or account: ``smtp`` or ``maildir``."""
+        return "smtp" if self.sender else "maildir"
 
     def deliver(self, message: Message) -> None:
-        """Return once the mail server or, without one, the disk has taken the message; raises DeliveryError."""
+        """Return once the mail server or, without one, the disk has taken the message; raises DeliveryError.
 
-    @property
-    def redeliver(self) -> Callable[[Message, Entry], object] | None:
-        """Hand over a kept message again, and delete it once the server has taken it. None without a mail server.
-
-        Raises OSError when the server has not taken the message.
+        The message is on disk before the first attempt. A full disk does not stop that.
         """
+        deadline, claim = Deadline(self._timeout), None
+        with _logged(f"message {message.message_id} cannot be written to MAIL_DIR"):
+            claim = self._spool.store(message)
+        try:
+            if self.sender:
+                self._hand_over(message, claim, deadline, self.bulkhead.slot())
+                self.pace.served()
+            elif claim:
+                claim.sync()
+            else:
+                raise DeliveryError(kept=False)
+        except (OSError, FullError) as error:
+            failure = failure_of(error)
+            logger.error("message %s was not delivered: %s", message.message_id, failure.logged)
+            if failure.about is About.BUSY:
+                self.pace.failed(failure.about)
+            if claim:
+                with _logged("the state of a message cannot be written to MAIL_DIR"):
+                    claim.sync()
+            else:
+                self._observer.lost()
+            raise DeliveryError(kept=claim is not None) from error
+        finally:
+            if claim:
+                claim.release()
+        logger.info("message %s %s", message.message_id, "delivered" if self.sender else "stored")
 
-    @property
-    def check(self) -> Callable[[], None] | None:
-        """Raises OSError when the mail server would not take a message now; None without a mail server."""
-
-    @property
-    def bulkhead(self) -> Bulkhead | None:
-        """The slots before the mail server; None without one."""
+    def redeliver(self, claim: Claim) -> Receipt:
+        """Hand over a kept message again and tell the pace; raises OSError when the server has not taken it."""
+        try:
+            receipt = self._hand_over(claim.read(), claim, Deadline(self._timeout), nullcontext())
+        except Exception as error:
+            self.pace.failed(failure_of(error).about)
+            self._observer.retried(claim.state)
+            raise
+        self.pace.taken()
+        self._observer.retried(None)
+        return receipt
 
     def close(self) -> None:
         """Close the connections that were kept for the next message."""
+        if self.sender:
+            self.sender.close()
 
-
-class SmtpMailer:
-    """Delivers to the mail server; keeps the message on disk when that fails."""
-
-    transport = "smtp"
-
-    def __init__(self, sender: SmtpSender, spool: Spool, bulkhead: Bulkhead, timeout: float) -> None:
-        self._sender = sender
-        self._spool = spool
-        self.bulkhead = bulkhead
-        self._timeout = timeout
-
-    def deliver(self, message: Message) -> None:
-        """Write the message to disk, hand it over, then delete it. A full disk does not stop the delivery.
-
-        Raises DeliveryError.
-        """
-        deadline = Deadline(self._timeout)
-        entry = None
-        with _tolerating_the_disk(message):
-            entry = self._spool.store(message)
+    def _hand_over(
+        self, message: Message, claim: Claim | None, deadline: Deadline, slot: AbstractContextManager[None]
+    ) -> Receipt:
+        """Send a message and note on disk what has become of it; raises FullError, or as SmtpSender.send does."""
+        if self.sender is None:
+            raise OSError("there is no mail server")
+        begun = time.perf_counter()
+        mark = partial(claim.mark, SENDING) if claim else lambda: None
         try:
-            with self.bulkhead.slot():
-                hand_over(self._sender, message, deadline, entry)
+            with slot:
+                receipt = self.sender.send(message, deadline, before_data_ends=mark)
         except (OSError, FullError) as error:
-            logger.error("message %s was not delivered: %s", message.message_id, describe(error))
-            if entry is not None:
-                if isinstance(error, FullError):
-                    entry.note(answer_of(error), refused=False)
-                with _tolerating_the_disk(message):
-                    entry.secure()
-            raise DeliveryError(kept=entry is not None) from error
-        finally:
-            if entry is not None:
-                entry.release()
-        logger.info("message %s delivered", message.message_id)
-
-    def redeliver(self, message: Message, entry: Entry) -> object:
-        """Hand over a kept message again. The slots of the bulkhead are left to the visitors, who wait."""
-        return hand_over(self._sender, message, Deadline(self._timeout), entry)
-
-    def check(self) -> None:
-        """Raise OSError when the mail server would not take a message now."""
-        self._sender.check()
-
-    def close(self) -> None:
-        """Close the kept connections to the mail server."""
-        self._sender.close()
+            self._observer.handed_over(time.perf_counter() - begun, delivered=False)
+            failure = failure_of(error)
+            with _logged("the state of a message cannot be noted in MAIL_DIR"):
+                if claim and failure.about is About.OUTCOME:
+                    claim.mark(DOUBT)
+                elif claim:
+                    claim.note(failure.word, refused=failure.about is About.MESSAGE)
+            raise
+        self._observer.handed_over(time.perf_counter() - begun, delivered=True)
+        if claim:
+            with _logged("a delivered message cannot be removed from MAIL_DIR"):
+                claim.discard()
+        return receipt
 
 
 @contextmanager
-def _tolerating_the_disk(message: Message) -> Iterator[None]:
+def _logged(failure: str) -> Iterator[None]:
+    """Log a failure of the disk, which changes no answer."""
     try:
         yield
     except OSError as error:
-        logger.error("message %s cannot be written to MAIL_DIR: %s", message.message_id, error.strerror)
+        logger.error("%s: %s", failure, error.strerror)
 
 
-class MaildirMailer:
-    """Stores every message and sends none: for development."""
-
-    transport = "maildir"
-    redeliver = check = bulkhead = None
-
-    def __init__(self, spool: Spool) -> None:
-        self._spool = spool
-
-    def deliver(self, message: Message) -> None:
-        """Write the message to disk; raises DeliveryError."""
-        try:
-            entry = self._spool.store(message)
-            try:
-                entry.secure()
-            finally:
-                entry.release()
-        except OSError as error:
-            logger.error("message %s was not stored: %s", message.message_id, error.strerror)
-            raise DeliveryError(kept=False) from error
-        logger.info("message %s stored", message.message_id)
-
-    def close(self) -> None:
-        """Do nothing: there are no connections."""
-
-
-def hand_over(sender: SmtpSender, message: Message, deadline: Deadline, entry: Entry | None) -> Receipt:
-    """Send a message and note in its entry on disk what has become of it.
-
-    Raises InDoubtError or another OSError, as SmtpSender.send does.
-    """
-    if entry is None:
-        return sender.send(message, deadline, before_data_ends=lambda: None)
-    try:
-        receipt = sender.send(message, deadline, before_data_ends=entry.mark_in_doubt)
-    except InDoubtError:
-        raise
-    except OSError as error:
-        entry.note(answer_of(error), refused=_is_refusal(error))
-        raise
-    entry.remove()
-    return receipt
-
-
-def is_about_message(error: OSError) -> bool:
-    """True when the mail server answered to this message; any other failure is one of the server."""
-    return isinstance(error, smtplib.SMTPSenderRefused | smtplib.SMTPRecipientsRefused | smtplib.SMTPDataError)
-
-
-def is_about_server(error: OSError) -> bool:
-    """True for a failure of the mail server or of the way there, which the next message may meet, too."""
-    failures = InDoubtError | smtplib.SMTPException | ConnectionError | TimeoutError | ssl.SSLError | socket.gaierror
-    return isinstance(error, failures) and not is_about_message(error)
-
-
-def answer_of(error: Exception) -> str:
-    """The failure in one word: the server's reply code if there is one, else the class."""
-    code = min(_codes(error), default=-1)
-    if code >= 0:  # it is -1 when a reply has none
-        return str(code)
-    return TimeoutError.__name__ if timed_out(error) else type(error).__name__
-
-
-def _is_refusal(error: OSError) -> bool:
-    """True for a 5xx to the sender, to all recipients or to the content (RFC 5321, section 4.2.1)."""
-    return is_about_message(error) and min(_codes(error), default=0) in PERMANENT
-
-
-def _codes(error: Exception) -> set[int]:
-    if isinstance(error, smtplib.SMTPRecipientsRefused):
-        return {code for code, _ in error.recipients.values()}
-    if isinstance(error, smtplib.SMTPResponseException | ClosingError) and error.smtp_code > 0:
-        return {error.smtp_code}
-    return set()
-
-
-def describe(error: Exception) -> str:
-    """The failure for the log: its class and the server's code. Its text can quote an address."""
-    return " ".join([type(error).__name__, ", ".join(map(str, sorted(_codes(error))))]).rstrip()
-
-
-def create_mailer(settings: Settings, spool: Spool) -> Mailer:
+def create_mailer(settings: Settings, spool: Spool, observer: Observer | None = None) -> Mailer:
     """The mailer that the settings ask for."""
-    if settings.smtp_host is None:
-        return MaildirMailer(spool)
-    return SmtpMailer(SmtpSender(settings), spool, create_bulkhead(settings), settings.smtp_timeout)
+    return Mailer(settings, spool, SmtpSender(settings) if settings.has_mail_server else None, observer)
 
 
 def log_transport(settings: Settings) -> None:
@@ -212,20 +159,7 @@ def log_transport(settings: Settings) -> None:
     command = click.get_current_context(silent=True)
     if command and command.info_name != "run":
         return
-    if settings.smtp_host is None:
-        logger.warning("SMTP_HOST is not set: messages are stored in %s and not sent", settings.mail_dir)
-    else:
+    if settings.has_mail_server:
         logger.info("messages are sent through %s:%d", settings.smtp_host, settings.smtp_port)
-
-
-def create_bulkhead(settings: Settings) -> Bulkhead:
-    """The bulkhead before the mail server.
-
-    Half of the threads may be inside SMTP at once, and a quarter may wait for a slot. So the mail server never holds
-    the last quarter.
-    """
-    return Bulkhead(
-        slots=max(1, settings.threads // 2),
-        waiting_room=settings.threads // 4,
-        patience=settings.smtp_timeout / 4,
-    )
+    else:
+        logger.warning("SMTP_HOST is not set: messages are stored in %s and not sent", settings.mail_dir)

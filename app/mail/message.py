@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 KIND_HEADER = "X-Form-Type"
-"""Header field that names the form kind, so that ``mail list`` shows it without reading personal data."""
-
-MAX_MESSAGE_BYTES = 1_000_000
-"""Every message is shorter, because MOST_ROWS of the letter bounds what a form of 64 KiB can make."""
-
+"""Header field that names the kind of form. The rules of a mailbox can use it."""
 REFERENCE_HEADER = "X-Reference"
 """Header field with the reference of the submission."""
+MAX_MESSAGE_BYTES = 1_000_000
+"""Every message is shorter, because MOST_ROWS of the letter bounds what a form of 64 KiB can make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +22,8 @@ class Message:
 
     message_id: str
     content: bytes
+    form_type: str = ""
+    """The kind of form; empty for a message that no form has made."""
 
 
 def reference(request_id: str) -> str:

@@ -8,9 +8,6 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-_LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-_DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})+")
-
 
 class Resolver:
     """Looks up the addresses of one host. There is one look-up at a time, and all threads wait for the same one."""
@@ -36,34 +33,29 @@ class Resolver:
                     raise OSError("there is no thread for the look-up") from error
             look_up = self._look_up
         look_up.join(seconds)
-        found = look_up.found
-        if isinstance(found, OSError):
-            # A copy: if several threads raised the same exception, it would collect the tracebacks of all.
-            raise type(found)(*found.args)
-        return found
+        if isinstance(look_up.found, OSError):
+            raise type(look_up.found)(*look_up.found.args)  # a copy, because each raise adds a traceback to it
+        return look_up.found
 
 
 class _LookUp(threading.Thread):
     """A DNS look-up in a thread of its own. It cannot be interrupted, but its callers can stop waiting."""
 
     def __init__(self, host: str, port: int) -> None:
-        super().__init__(name="smtp-resolver", daemon=True)
-        self._host, self._port = host, port
+        super().__init__(target=self._ask, args=(host, port), name="smtp-resolver", daemon=True)
         self.found: list[Any] | OSError = TimeoutError("the time for the hand-over is up")
 
-    def run(self) -> None:
+    def _ask(self, host: str, port: int) -> None:
         try:
-            self.found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        except OSError as error:
-            self.found = error
-        except UnicodeError:  # a label that is empty or too long
-            self.found = socket.gaierror(socket.EAI_NONAME, "not a host name")
+            self.found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:  # the latter for a label that is empty or too long
+            self.found = error if isinstance(error, OSError) else socket.gaierror(socket.EAI_NONAME, "not a host name")
 
 
 def own_name(address: str) -> str:
     """The name of this host for EHLO, without the DNS: a domain, else ``address`` (RFC 5321, 4.1.1.1 and 4.1.3)."""
-    name = socket.gethostname()
-    if _DOMAIN.fullmatch(name):
+    name, label = socket.gethostname(), "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+    if re.fullmatch(rf"{label}(?:\.{label})+", name):
         return name
     address = address.partition("%")[0]  # the zone has a meaning on this host only
     return f"[IPv6:{address}]" if ":" in address else f"[{address}]"

@@ -8,13 +8,12 @@ import re
 import smtplib
 import socket
 import ssl
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, NamedTuple
 
 from app.mail.message import Message
 from app.mail.resolver import Resolver, own_name
@@ -22,52 +21,35 @@ from app.settings import Settings
 
 IDLE_SECONDS = 30.0
 """Seconds for which a connection is kept for the next message; servers keep it for minutes (RFC 5321, 4.5.3.2.7)."""
-
 CHECK_SECONDS = 10.0
 """The longest check of the mail server in seconds; a shorter SMTP_TIMEOUT limits it further."""
-
 MAX_NOOPS = 20
 """The most NOOPs on a connection with no message between them; servers count them (Postfix drops after 100)."""
-
 PERMANENT = range(500, 600)
 """The reply codes after which no repetition helps (RFC 5321, section 4.2.1)."""
 
-_REFUSALS = range(400, 600)
 _OK, _WILL_FORWARD, _GO_AHEAD, _CLOSING = 250, 251, 354, 421
 _CHUNK = 16_384
-_REPLY_OCTETS = 65_536
-"""The longest reply. RFC 5321 allows 512 octets in a line (section 4.5.3.1.5) and any number of lines."""
-_REPLY = re.compile(rb"(?:\d{3}-.*\n)*+(\d{3})?.*\n")
-"""A whole reply: each line but the last has a hyphen after the code (RFC 5321, section 4.2.1)."""
-
-logger = logging.getLogger(__name__)
+_LONGEST_REPLY = 65_536  # RFC 5321 allows 512 octets in a line (section 4.5.3.1.5) and any number of lines
+_REPLY = re.compile(rb"(?:\d{3}-.*\n)*+(\d{3})?.*\n")  # a hyphen follows the code in all lines but the last
 
 Reply = tuple[int, bytes]
+logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """The outcome of a message that the mail server has taken for at least one recipient."""
+class Receipt(NamedTuple):
+    """The server's answer to a message that it has taken, and the recipients it has refused, each with its reply."""
 
     answer: str
-    """The server's answer to the content: its code and text."""
     refused: Mapping[str, Reply]
-    """The addresses that were refused, each with its reply."""
 
 
 class InDoubtError(OSError):
     """The content was sent and no answer came, so the server may have taken the message."""
 
-    def __init__(self) -> None:
-        super().__init__("no answer came, and the mail server may have taken the message")
 
-
-class ClosingError(smtplib.SMTPServerDisconnected):
+class ClosingError(smtplib.SMTPResponseException, smtplib.SMTPServerDisconnected):
     """The server announces with a reply that it closes the connection."""
-
-    def __init__(self, code: int, text: bytes) -> None:
-        super().__init__(f"the server closes it: {code} {text.decode(errors='replace')}")
-        self.smtp_code = code
 
 
 class Deadline:
@@ -97,7 +79,6 @@ class SmtpSender:
         self._recipients = list(dict.fromkeys(mailbox.address for mailbox in settings.sales_email))
         self._tls = ssl.create_default_context()
         self._idle: deque[tuple[float, _Connection]] = deque()
-        self._lock = threading.Lock()
 
     def send(self, message: Message, deadline: Deadline, *, before_data_ends: Callable[[], None]) -> Receipt:
         """Return once the server has taken the message for at least one recipient.
@@ -105,16 +86,13 @@ class SmtpSender:
         ``before_data_ends`` is called in each connection that is tried, before the content is sent. Raises InDoubtError
         when the server may have taken the message, another OSError (smtplib.SMTPException is one) when it has not.
         """
-        kept = self._take_idle(deadline)
-        if kept is not None:
+        if kept := self._take_idle(deadline):
             try:
                 return self._transact(kept, message, before_data_ends)
-            except smtplib.SMTPServerDisconnected:
-                logger.debug("the mail server closed a kept connection before it took a message")
-            except smtplib.SMTPSenderRefused as error:
+            except (smtplib.SMTPServerDisconnected, smtplib.SMTPSenderRefused) as error:
                 # This sender was good enough before. With a 5xx the server says that it takes no further message in the
                 # connection, or that it has forgotten the login.
-                if error.smtp_code < PERMANENT.start:
+                if isinstance(error, smtplib.SMTPSenderRefused) and error.smtp_code not in PERMANENT:
                     raise
                 logger.debug("the mail server takes no further message in a kept connection")
         return self._transact(self._connect(deadline), message, before_data_ends)
@@ -130,35 +108,36 @@ class SmtpSender:
 
     def close(self) -> None:
         """Close all kept connections."""
-        with self._lock:
-            while self._idle:
-                self._idle.popleft()[1].leave()
+        while connection := self._take_idle(Deadline(1)):
+            connection.leave()
 
     def _take_idle(self, deadline: Deadline) -> _Connection | None:
         """The connection that was used last, if there is one; those that were idle for too long are closed."""
-        with self._lock:
-            while self._idle and time.monotonic() - self._idle[0][0] >= IDLE_SECONDS:
+        with suppress(IndexError):  # there is none, or another thread has just taken it
+            while time.monotonic() - self._idle[0][0] >= IDLE_SECONDS:
                 self._idle.popleft()[1].leave()
-            if not self._idle:
-                return None
             _, connection = self._idle.pop()
-        connection.deadline = deadline
-        return connection
+            connection.deadline = deadline
+            return connection
+        return None
 
     def _connect(self, deadline: Deadline) -> _Connection:
-        settings = self._settings
-        connection = _Connection(self._open_socket(deadline), self._host, deadline)
+        settings, connected = self._settings, self._open_socket(deadline)
+        if settings.smtp_security == "tls":
+            connected.settimeout(deadline.remaining())
+            connected = self._tls.wrap_socket(connected, server_hostname=self._host)
+        connection = _Connection(connected, self._host, deadline)
+        steps: list[Callable[[], object]] = [connection.ehlo_or_helo_if_needed]
+        if settings.smtp_security == "starttls":
+            steps += [partial(connection.starttls, context=self._tls), connection.ehlo_or_helo_if_needed]
+        if settings.smtp_username and settings.smtp_password:
+            steps += [partial(connection.login, settings.smtp_username, settings.smtp_password)]
         try:
-            connection.greet()
-            if settings.smtp_security == "starttls":
+            for step in steps:
                 connection.expect_silence()
-                connection.starttls(context=self._tls)
-                connection.greet()
-            if settings.smtp_username and settings.smtp_password:
-                connection.expect_silence()
-                connection.login(settings.smtp_username, settings.smtp_password)
+                step()
         except BaseException as error:
-            connection.abandon()
+            connection.leave(politely=False)
             if isinstance(error, binascii.Error | UnicodeError):  # smtplib cannot read the server's words
                 raise smtplib.SMTPException("the server does not speak SMTP") from error
             raise
@@ -168,86 +147,62 @@ class SmtpSender:
         """Connect to the first address that answers; each one gets its share of the time."""
         addresses = self._resolver.addresses(deadline.remaining())
         failure = OSError("the host has no address")
-        for number, (family, kind, protocol, _, address) in enumerate(addresses):
-            connected = socket.socket(family, kind, protocol)
+        for number, (*_, address) in enumerate(addresses):
             try:
-                connected.settimeout(deadline.remaining() / (len(addresses) - number))
-                connected.connect(address)
-                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                connected.settimeout(deadline.remaining())
-                if self._settings.smtp_security == "tls":
-                    connected = self._tls.wrap_socket(connected, server_hostname=self._host)
+                return socket.create_connection(address[:2], deadline.remaining() / (len(addresses) - number))
             except OSError as error:
-                connected.close()
                 failure = error
-            else:
-                return connected
         raise failure
 
     def _transact(self, connection: _Connection, message: Message, before_data_ends: Callable[[], None]) -> Receipt:
-        content = re.sub(rb"^\.", b"..", message.content, flags=re.MULTILINE)  # RFC 5321, section 4.5.2
+        sender, recipients = self._settings.mail_from.address, self._recipients
+        replies = connection.dialogue([f"MAIL FROM:<{sender}>", *(f"RCPT TO:<{each}>" for each in recipients), "DATA"])
+        refused = {}
         try:
-            refused = self._send_envelope(connection, message)
+            code, text = next(replies)
+            if code != _OK:
+                raise smtplib.SMTPSenderRefused(code, text, sender)
+            for recipient, (code, text) in zip(recipients, replies, strict=False):
+                if code not in (_OK, _WILL_FORWARD):
+                    refused[recipient] = (code, text)
+                    logger.warning("the mail server refused a recipient of %s with %d", message.message_id, code)
+            if len(refused) == len(recipients):
+                raise smtplib.SMTPRecipientsRefused(refused)
+            code, text = next(replies)
+            if code != _GO_AHEAD:
+                raise smtplib.SMTPDataError(code, text)
             before_data_ends()
             connection.expect_silence()
-            try:
-                connection.transmit(content + b".\r\n")
+            try:  # dots are doubled as in RFC 5321, section 4.5.2
+                connection.transmit(re.sub(rb"^\.", b"..", message.content, flags=re.MULTILINE) + b".\r\n")
                 code, text = connection.getreply()
-            except smtplib.SMTPException as error:
+            except OSError as error:
                 raise InDoubtError from error
             if code != _OK:
-                raise smtplib.SMTPDataError(code, text) if code in _REFUSALS else InDoubtError()
-        except (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused):
-            connection.leave()
-            raise
-        except BaseException:
-            connection.abandon()
+                raise smtplib.SMTPDataError(code, text) if code in range(400, 600) else InDoubtError()
+        except BaseException as error:
+            connection.leave(politely=isinstance(error, smtplib.SMTPResponseException | smtplib.SMTPRecipientsRefused))
             raise
         connection.noops = 0
         self._idle.append((time.monotonic(), connection))
         return Receipt(f"{code} {text.decode(errors='replace')}", refused)
-
-    def _send_envelope(self, connection: _Connection, message: Message) -> dict[str, Reply]:
-        """Return the refused recipients once the server is ready for the content; raises SMTPException."""
-        sender, recipients = self._settings.mail_from.address, self._recipients
-        commands = [f"MAIL FROM:<{sender}>", *(f"RCPT TO:<{recipient}>" for recipient in recipients), "DATA"]
-        replies = connection.dialogue(commands)
-        code, text = next(replies)
-        if code != _OK:
-            raise smtplib.SMTPSenderRefused(code, text, sender)
-        refused = {}
-        for recipient, (code, text) in zip(recipients, replies, strict=False):
-            if code not in (_OK, _WILL_FORWARD):
-                refused[recipient] = (code, text)
-                logger.warning("the mail server refused a recipient of %s with %d", message.message_id, code)
-        if len(refused) == len(recipients):
-            raise smtplib.SMTPRecipientsRefused(refused)
-        code, text = next(replies)
-        if code != _GO_AHEAD:
-            raise smtplib.SMTPDataError(code, text)
-        return refused
 
 
 class _Connection(smtplib.SMTP):
     """smtplib's client with one deadline for all reads and writes, where smtplib has a timeout for each."""
 
     def __init__(self, connected: socket.socket, host: str, deadline: Deadline) -> None:
-        """Read the server's greeting. ``host`` is the name that the certificate for STARTTLS must have."""
         self.deadline = deadline
         self.noops = 0  # since the last message
-        self._connected = connected
-        self._unread = b""
+        self._connected, self._unread = connected, b""
+        # The certificate for STARTTLS must have the name of the host.
         super().__init__(host, local_hostname=own_name(connected.getsockname()[0]))
 
     def connect(self, *_: Any, **__: Any) -> Reply:
         """Called by smtplib: take the socket, which is connected already, and read the greeting."""
         self.sock = self._connected
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self.getreply()
-
-    def greet(self) -> None:
-        """Say EHLO or, to a server that refuses it, HELO."""
-        self.expect_silence()
-        self.ehlo_or_helo_if_needed()
 
     def answers_noop(self) -> bool:
         """Send NOOP and return True when the server agrees; else close the connection."""
@@ -270,68 +225,49 @@ class _Connection(smtplib.SMTP):
                 yield code, text
 
     def expect_silence(self) -> None:
-        """Make sure that nothing from the server is unread, so that the next reply answers the next command.
-
-        Raises SMTPServerDisconnected if the server has closed the connection or said something that nobody asked for.
-        TLS session tickets do not count: they are not part of SMTP.
-        """
-        connected = self._limited_socket()
-        connected.settimeout(0)
-        try:
-            if not self._unread:
-                connected.recv(1)
-        except (BlockingIOError, ssl.SSLWantReadError):
-            self._limited_socket()
-        except OSError as error:
-            raise smtplib.SMTPServerDisconnected("the server has reset the connection") from error
-        else:
-            raise smtplib.SMTPServerDisconnected("the server has ended the connection, or said more than it was asked")
+        """Make sure that nothing from the server is unread, so that the next reply answers the next command."""
+        with self._limited_socket() as connected, suppress(BlockingIOError, ssl.SSLWantReadError):
+            connected.settimeout(0)  # the session tickets of TLS are read and do not count
+            said = self._unread or connected.recv(1)
+            raise OSError("the server says more than it was asked" if said else "the server has ended the connection")
 
     def transmit(self, data: bytes) -> None:
         """Send in pieces, each with the time that is left: a TLS socket would give each record the whole time."""
-        try:
-            for start in range(0, len(data), _CHUNK):
-                self._limited_socket().sendall(data[start : start + _CHUNK])
-        except OSError as error:
-            raise smtplib.SMTPServerDisconnected("the server does not take what is sent") from error
+        for start in range(0, len(data), _CHUNK):
+            with self._limited_socket() as connected:
+                connected.sendall(data[start : start + _CHUNK])
 
     def getreply(self) -> Reply:
-        """Read a reply before the deadline; the code is -1 when the reply has none.
-
-        If no whole reply of at most 64 KiB comes, this closes the connection and raises SMTPServerDisconnected.
-        """
-        try:
-            while not (reply := _REPLY.match(self._unread, 0, _REPLY_OCTETS)):
-                if len(self._unread) >= _REPLY_OCTETS:
-                    raise OSError("the reply is too long")
-                received = self._limited_socket().recv(_CHUNK)
+        """Read a reply of at most 64 KiB before the deadline; the code is -1 when the reply has none."""
+        while not (reply := _REPLY.match(self._unread, 0, _LONGEST_REPLY)):
+            with self._limited_socket() as connected:
+                received = connected.recv(_CHUNK) if len(self._unread) < _LONGEST_REPLY else b""
                 if not received:
-                    raise OSError("the server has ended the connection")
-                self._unread += received
-            self._limited_socket()  # a TLS handshake may follow and needs the time that is left now
-        except OSError as error:
-            self.abandon()
-            raise smtplib.SMTPServerDisconnected("no whole reply came") from error
+                    raise OSError("no whole reply came")
+            self._unread += received
         self._unread = self._unread[reply.end() :]
         return int(reply[1] or -1), b"\n".join(line[4:].strip() for line in reply[0].splitlines())
 
-    def _limited_socket(self) -> socket.socket:
-        """The socket, with the time that is left as its timeout."""
+    @contextmanager
+    def _limited_socket(self) -> Iterator[socket.socket]:
+        """The socket, with the time that is left as its timeout; whatever fails ends the connection."""
         if self.sock is None:
             raise smtplib.SMTPServerDisconnected("not connected")
-        self.sock.settimeout(self.deadline.remaining())
-        return self.sock
+        try:
+            self.sock.settimeout(self.deadline.remaining())
+            yield self.sock
+            self.sock.settimeout(self.deadline.remaining())  # which a TLS handshake needs
+        except OSError as error:
+            self.leave(politely=False)
+            raise smtplib.SMTPServerDisconnected(error.strerror or str(error)) from error
 
-    def leave(self) -> None:
-        """Send QUIT and close without waiting for the answer."""
-        self.deadline = Deadline(1)
-        with suppress(OSError):  # the server may have left before
-            self.expect_silence()
-            self.transmit(b"QUIT\r\n")
-        self.abandon()
-
-    def abandon(self) -> None:
-        """Close the connection without a word."""
+    def leave(self, *, politely: bool = True) -> None:
+        """Close the connection: politely, with a QUIT whose answer is not waited for, or without a word."""
+        if politely:
+            self.deadline = Deadline(1)
+            with suppress(OSError):  # the server may have left before
+                self.expect_silence()
+                self.transmit(b"QUIT\r\n")
         if self.sock is not None:
             self.sock.close()
             self.sock = None

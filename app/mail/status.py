@@ -5,21 +5,16 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from enum import IntEnum
-from typing import NamedTuple
 
-from app.mail.explain import explain
-from app.mail.kept import State
+from app.mail.failures import failure_of
+from app.mail.kept import Census, State
 from app.mail.listing import duration
-from app.mail.redelivery import Census
-from app.mail.smtp import SmtpSender
+from app.mail.mailer import Mailer
 from app.mail.spool import Spool
 from app.settings import Settings
 
-WAITING_WARNING = 15 * 60
-"""The age in seconds of the oldest waiting message above which the status is a warning."""
-
-WAITING_CRITICAL = 60 * 60
-"""The age in seconds above which it is critical."""
+WAITING_WARNING, WAITING_CRITICAL = 15 * 60, 60 * 60
+"""The ages in seconds of the oldest waiting message above which the status is a warning, and is critical."""
 
 
 class Level(IntEnum):
@@ -30,78 +25,44 @@ class Level(IntEnum):
     CRITICAL = 2
 
 
-LEVELS = {
-    State.REFUSED: Level.WARNING,
-    State.IN_DOUBT: Level.WARNING,
-    State.GIVEN_UP: Level.CRITICAL,
-}
+_LEVELS = {State.REFUSED: Level.WARNING, State.IN_DOUBT: Level.WARNING, State.GIVEN_UP: Level.CRITICAL}
 """The level of a single message in a state that only the operator can end."""
 
 
-class Status(NamedTuple):
-    """The level and the line."""
-
-    level: Level
-    text: str
-
-    @property
-    def line(self) -> str:
-        """The line, as a Nagios plugin writes it."""
-        return f"{self.level.name} - {self.text}"
-
-
-def find_status(settings: Settings, spool: Spool) -> Status:
-    """Count what is kept and check the mail server; never raises an exception."""
+def find_status(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level, str]:
+    """The level and what it means here: counts what is kept and checks the mail server; never raises an exception."""
     try:
-        return _find(settings, spool)
+        return _find(settings, mailer, spool)
     except Exception as error:  # noqa: BLE001 - any failure is a result
         reason = error.strerror if isinstance(error, OSError) else None
-        return Status(Level.CRITICAL, f"the mail cannot be checked: {reason or type(error).__name__}")
+        return Level.CRITICAL, f"the mail cannot be checked: {reason or type(error).__name__}"
 
 
-def _find(settings: Settings, spool: Spool) -> Status:
-    place = f"MAIL_DIR={str(settings.mail_dir)!r}"
+def _find(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level, str]:
+    mail_dir = f"MAIL_DIR={str(settings.mail_dir)!r}"
     if not settings.mail_dir.is_dir():
-        return Status(Level.CRITICAL, f"{place} does not exist")
+        return Level.CRITICAL, f"{mail_dir} does not exist"
     if not spool.is_writable():
-        return Status(Level.CRITICAL, f"{place} cannot be written")
+        return Level.CRITICAL, f"{mail_dir} cannot be written"
     try:
         with suppress(FileNotFoundError):  # the folders that were not made yet can be made
             spool.probe()
     except OSError as error:
-        return Status(Level.CRITICAL, f"{place} takes no message: {error.strerror}")
-    now = time.time()
-    census = Census(has_server=settings.smtp_host is not None, now=now, sending_seconds=settings.smtp_timeout)
-    for _, name in spool.names():
-        if name is not None:
-            census.add(name)
+        return Level.CRITICAL, f"{mail_dir} takes no message: {error.strerror}"
+    census = Census.of(spool.kept())
     numbers = ", ".join(f"{count} {state}" for state in State if (count := census.counts[state])) or "nothing is kept"
-    if settings.smtp_host is None:
-        return Status(Level.OK, f"SMTP_HOST is not set; {numbers}")
-    level = max((LEVELS.get(state, Level.OK) for state in census.counts), default=Level.OK)
+    if mailer.sender is None:
+        return Level.OK, f"SMTP_HOST is not set; {numbers}"
+    level = max((_LEVELS.get(state, Level.OK) for state in census.counts), default=Level.OK)
     if State.WAITING in census.oldest:
-        age = max(0.0, now - census.oldest[State.WAITING])
+        age = max(0.0, time.time() - census.oldest[State.WAITING])
         numbers += f"; the oldest waits for {duration(age)}"
-        level = max(level, _level_of_waiting(age))
-    failure = _mail_server_failure(settings)
-    if failure is not None:
-        return Status(Level.CRITICAL, f"{failure}; {numbers}")
-    return Status(level, numbers)
-
-
-def _level_of_waiting(age: float) -> Level:
-    if age > WAITING_CRITICAL:
-        return Level.CRITICAL
-    return Level.WARNING if age > WAITING_WARNING else Level.OK
-
-
-def _mail_server_failure(settings: Settings) -> str | None:
-    sender = SmtpSender(settings)
+        if age > WAITING_WARNING:
+            level = max(level, Level.CRITICAL if age > WAITING_CRITICAL else Level.WARNING)
     try:
-        sender.check()
+        mailer.sender.check()
     except OSError as error:
-        return explain(error)
+        return Level.CRITICAL, f"{failure_of(error).sentence}; {numbers}"
     finally:
-        with suppress(OSError):
-            sender.close()
-    return None
+        mailer.close()
+    return level, numbers

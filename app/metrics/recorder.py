@@ -7,8 +7,6 @@ mode). No label has a value that a client could choose freely.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import cache
 from http import HTTPStatus
 
@@ -21,10 +19,8 @@ from app.contact.submission import FORM_TYPES, UNKNOWN_FORM_TYPE, Outcome
 from app.errors import ErrorCode
 from app.mail.health import MailHealth
 from app.mail.kept import State
-from app.mail.mailer import DeliveryError, Mailer
-from app.mail.message import Message
+from app.mail.mailer import Mailer, Observer
 from app.mail.redelivery import Redelivery
-from app.mail.spool import Entry
 from app.metrics.exporter import Exporter
 from app.metrics.sampler import Sampler, label
 from app.ratelimit.storage import Storage
@@ -38,7 +34,7 @@ POLICIES: dict[str, str] = {ErrorCode.RATE_LIMIT_EXCEEDED: "api", ErrorCode.RATE
 """The name of the policy that refuses with each code."""
 
 
-class Recorder:
+class Recorder(Observer):
     """Counts requests, submissions and hand-overs; any thread may call it."""
 
     def __init__(self, contact_paths: frozenset[str]) -> None:
@@ -105,11 +101,17 @@ class Recorder:
         if code in POLICIES:
             self._refusals.labels(POLICIES[code]).inc()
 
-    def measured(self, mailer: Mailer) -> Mailer:
-        """The mailer, with all its hand-overs measured; the same one if it hands nothing over."""
-        if mailer.redeliver is None:
-            return mailer
-        return _MeasuredMailer(mailer, mailer.redeliver, self._handovers, self._retries, self._lost)
+    def handed_over(self, seconds: float, *, delivered: bool) -> None:
+        """Count an attempt to hand over a message."""
+        self._handovers.labels(DELIVERED if delivered else FAILED).observe(seconds)
+
+    def retried(self, state: State | None) -> None:
+        """Count a later attempt, which leaves the message in this state; None when it is delivered."""
+        self._retries.labels(DELIVERED if state is None else label(state)).inc()
+
+    def lost(self) -> None:
+        """Count a message that is neither delivered nor kept."""
+        self._lost.inc()
 
     def exporter(
         self, *, mailer: Mailer, health: MailHealth, redelivery: Redelivery, limits: Limits, storage: Storage
@@ -123,51 +125,3 @@ class Recorder:
             storage=storage,
         )
         return Exporter(sampler.sample)
-
-
-class _MeasuredMailer:
-    def __init__(
-        self,
-        mailer: Mailer,
-        redeliver: Callable[[Message, Entry], object],
-        handovers: Histogram,
-        retries: Counter,
-        lost: Counter,
-    ) -> None:
-        self.transport = mailer.transport
-        self.bulkhead = mailer.bulkhead
-        self.check = mailer.check
-        self.close = mailer.close
-        self._deliver = mailer.deliver
-        self._redeliver = redeliver
-        self._handovers = handovers
-        self._retries = retries
-        self._lost = lost
-
-    def deliver(self, message: Message) -> None:
-        try:
-            with self._measuring():
-                self._deliver(message)
-        except DeliveryError as error:
-            if not error.kept:
-                self._lost.inc()
-            raise
-
-    def redeliver(self, message: Message, entry: Entry) -> None:
-        try:
-            with self._measuring():
-                self._redeliver(message, entry)
-        except OSError:
-            self._retries.labels(label(entry.state)).inc()
-            raise
-        self._retries.labels(DELIVERED).inc()
-
-    @contextmanager
-    def _measuring(self) -> Iterator[None]:
-        begun = time.perf_counter()
-        outcome = FAILED
-        try:
-            yield
-            outcome = DELIVERED
-        finally:
-            self._handovers.labels(outcome).observe(time.perf_counter() - begun)

@@ -68,7 +68,7 @@ class Sampler:
         )
         clients = gauge("rate_limit_clients", "Clients that the process remembers.", "policy", mode="liveall")
         self._clients = [(clients.labels(name), limiter) for name, limiter in limits.by_name.items()]
-        self._bulkhead = mailer.bulkhead
+        self._bulkhead = mailer.bulkhead if mailer.sender else None
         if self._bulkhead is not None:
             places = gauge("mail_places", "Forms that may be at the mail server at once.", mode="livesum")
             places.set(self._bulkhead.slots.size)
@@ -79,7 +79,7 @@ class Sampler:
 
     def sample(self) -> None:
         """Read everything once."""
-        if self._redelivery.first_census.is_set():
+        if self._redelivery.loop.first_done.is_set():
             census, now = self._redelivery.census, time.time()
             for state in State:
                 oldest = census.oldest.get(state, now)

@@ -22,6 +22,7 @@ from redis import ConnectionPool
 from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as LateAnswerError
 
+from app.loop import Loop
 from app.ratelimit.window import Decision, Policy, SlidingWindow, Window
 from app.settings import SettingsError
 
@@ -183,13 +184,11 @@ class SharedStorage:
             ) from error
         self._pool: _Pool | None = None
         self._out_of_reach = False
-        self._thread: threading.Thread | None = None
         # Held until a change is in the log, so that the lines are in the order of the changes and a state is in the log
         # before anybody sees it. So code that writes the log must not read `in_reach`.
         self._lock = threading.Lock()
-        self._first_result = threading.Event()
-        self._wake = threading.Event()
-        self._stopped = False
+        self._loop = Loop("rate-limit-storage", self._run, patience=CONNECT_TIMEOUT)
+        self.loops = (self._loop,)
 
     @property
     def in_reach(self) -> bool:
@@ -201,27 +200,13 @@ class SharedStorage:
         """A limiter that keeps its windows on the server, apart from those of other policies."""
         return SharedWindow(self, policy)
 
-    def start(self, *, wait: float = 0) -> None:
-        """Start to connect, once per process; wait for the result for ``wait`` seconds at most."""
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="rate-limit-storage", daemon=True)
-                self._thread.start()
-        self._first_result.wait(wait)
-
-    def stop(self) -> None:
-        """End the thread and close the connections."""
-        self._stopped = True
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join(CONNECT_TIMEOUT)
+    def close(self) -> None:
+        """Close the connections."""
         if self._pool is not None:
             self._pool.close()
 
     def decide(self, policy: Policy, client: bytes, operation: str) -> Decision | None:
         """The server's decision; None when it makes none. Never raises."""
-        if self._thread is None:
-            self.start(wait=TIMEOUT)  # the server that runs the app has not done so
         pool = self._pool
         if pool is None:
             return None
@@ -237,12 +222,12 @@ class SharedStorage:
             name = _name(error)
             if name not in pool.refusals:
                 pool.refusals[name] = False
-                self._wake.set()
+                self._loop.wake()
             return None
         except Exception as error:  # noqa: BLE001 - the visitor gets an answer, whatever fails here
             logger.debug(_UNANSWERED)
             pool.give_up(connection, error)
-            self._wake.set()
+            self._loop.wake()
             return None
         pool.answers += 1
         pool.idle.put(connection)
@@ -261,18 +246,16 @@ class SharedStorage:
         allowed, remaining, reset_after = answer
         return Decision(policy, bool(allowed), remaining, reset_after * _NANOSECONDS)
 
-    def _run(self) -> None:
-        while not self._stopped:
-            pool = self._pool or _Pool([self._make_connection() for _ in range(self._size)])
-            try:
-                self._look(pool)
-            except Exception as error:  # noqa: BLE001 - any failure is a result, and the thread must go on
-                self._lose(pool, error)
-            else:
-                self._keep(pool)
-            self._first_result.set()
-            self._wake.wait(PROBE_INTERVAL)
-            self._wake.clear()
+    def _run(self) -> float:
+        """Look once; returns the seconds until the next time."""
+        pool = self._pool or _Pool([self._make_connection() for _ in range(self._size)])
+        try:
+            self._look(pool)
+        except Exception as error:  # noqa: BLE001 - any failure is a result, and the thread must go on
+            self._lose(pool, error)
+        else:
+            self._keep(pool)
+        return PROBE_INTERVAL
 
     def _look(self, pool: _Pool) -> None:
         """Replace and probe each broken connection, or probe an idle one; raises when the server is lost."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from app.loop import Loop
 from app.ratelimit.window import Policy, SlidingWindow, Window
 from app.settings import Settings, extra_is_missing
 
@@ -21,11 +23,12 @@ class Storage(Protocol):
     def limiter(self, policy: Policy) -> Window:
         """A limiter whose windows are kept here."""
 
-    def start(self, *, wait: float = 0) -> None:
-        """Start, once per process; wait for the first result for ``wait`` seconds at most."""
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """The threads that look after the storage, which somebody else starts and stops."""
 
-    def stop(self) -> None:
-        """Stop what ``start`` started."""
+    def close(self) -> None:
+        """Close the connections."""
 
 
 class ProcessMemory:
@@ -33,16 +36,14 @@ class ProcessMemory:
 
     name = "memory"
     in_reach = True
+    loops = ()
 
     def limiter(self, policy: Policy) -> Window:
         """A limiter of this process alone."""
         return SlidingWindow(policy)
 
-    def start(self, *, wait: float = 0) -> None:
-        """Do nothing."""
-
-    def stop(self) -> None:
-        """Do nothing."""
+    def close(self) -> None:
+        """Do nothing: there are none."""
 
 
 def create_storage(settings: Settings) -> Storage:

@@ -6,14 +6,13 @@ import os
 
 from app import create_app
 from app.api.application import Application
-from app.mail.mailer import SmtpMailer, create_bulkhead
+from app.mail.mailer import Mailer
 from app.mail.smtp import SmtpSender
-from app.mail.spool import Spool
+from app.mail.spool import create_spool
 from app.settings import Settings
 
 
 def create_app_with(sender: type[SmtpSender]) -> Application:
     """The application; only its sender differs from the service."""
     settings = Settings.from_env(os.environ)
-    mailer = SmtpMailer(sender(settings), Spool(settings.mail_dir), create_bulkhead(settings), settings.smtp_timeout)
-    return create_app(settings, mailer=mailer)
+    return create_app(settings, mailer=Mailer(settings, create_spool(settings), sender(settings)))

@@ -1,0 +1,103 @@
+"""Failures of a hand-over: whom they concern, and how the name of a file, the log and the operator call them."""
+
+from __future__ import annotations
+
+import smtplib
+import socket
+import ssl
+from dataclasses import dataclass, field
+from enum import Enum
+
+from app.mail.smtp import PERMANENT, ClosingError, InDoubtError
+
+_SENTENCES: dict[type[OSError], str] = {
+    InDoubtError: "no answer came, and the mail server may have taken the message",
+    ClosingError: "the connection to the mail server broke off: the server closes it: ",
+    smtplib.SMTPAuthenticationError: "the mail server refused SMTP_USERNAME with SMTP_PASSWORD: ",
+    smtplib.SMTPConnectError: "the mail server refused the connection: ",
+    smtplib.SMTPHeloError: "the mail server refused the greeting of this host: ",
+    smtplib.SMTPSenderRefused: "the mail server refused the sender: ",
+    smtplib.SMTPDataError: "the mail server refused the message: ",
+    smtplib.SMTPResponseException: "the mail server refused a command: ",
+    smtplib.SMTPRecipientsRefused: "the mail server refused every recipient: ",
+    smtplib.SMTPServerDisconnected: "the connection to the mail server broke off: ",
+    smtplib.SMTPException: "",  # its text says it all
+    ssl.SSLCertVerificationError: "the certificate of the mail server is not trusted: ",
+    ssl.SSLError: "TLS with the mail server failed: ",
+    socket.gaierror: "SMTP_HOST was not found: ",
+    OSError: "the mail server cannot be reached: ",
+}
+"""The beginning of the operator's sentence. The first class that fits counts."""
+_MOST = 300
+
+
+class About(Enum):
+    """Whom a failure concerns."""
+
+    MESSAGE = "a 5xx to the sender, to all recipients or to the content: no repetition helps (RFC 5321, section 4.2.1)"
+    BUSY = "a 4xx to one of them: the mail server takes no message now"
+    SERVER = "the mail server or the way there: the next message may meet the same"
+    OUTCOME = "the content was sent and no reply came, so the mail server may have taken the message"
+    HERE = "this machine: its disk, a bulkhead that is full, a mistake in the code"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed hand-over. ``logged`` has the class and the server's codes, because its text can quote an address."""
+
+    about: About
+    word: str  # the server's reply code if there is one, else the class of the error
+    logged: str
+    sentence: str = field(repr=False)  # one line for the operator, with the server's text: not for a log
+
+
+def failure_of(error: Exception) -> Failure:
+    """The failure that an exception stands for."""
+    replies: list[tuple[int, bytes | str]] = []
+    said = getattr(error, "strerror", None) or str(error)
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        replies = [*error.recipients.values()]
+    elif isinstance(error, smtplib.SMTPResponseException):
+        replies = [(error.smtp_code, error.smtp_error)]
+    elif isinstance(error, ssl.SSLError):
+        said = getattr(error, "verify_message", (error.reason or "no reason given").lower().replace("_", " "))
+    timeout: BaseException | None = error
+    while timeout and not isinstance(timeout, TimeoutError):
+        timeout = timeout.__cause__ or timeout.__context__
+    codes = sorted({code for code, _ in replies})
+    lowest = codes[0] if codes else -1  # it is -1 when a reply has none
+    word = str(lowest) if lowest >= 0 else type(timeout or error).__name__
+    logged = f"{type(error).__name__} {', '.join(str(code) for code in codes if code >= 0)}".rstrip()
+    about = _about(error, lowest)
+    if timeout and not replies and about is not About.OUTCOME:
+        return Failure(about, word, logged, "the mail server did not answer within SMTP_TIMEOUT")
+    words = "" if about is About.HERE else next(words for kind, words in _SENTENCES.items() if isinstance(error, kind))
+    return Failure(about, word, logged, words + cut("; ".join(dict.fromkeys(map(quote, replies))) or said))
+
+
+def _about(error: Exception, code: int) -> About:
+    if isinstance(error, InDoubtError):
+        return About.OUTCOME
+    answers = smtplib.SMTPSenderRefused | smtplib.SMTPRecipientsRefused | smtplib.SMTPDataError | ClosingError
+    if isinstance(error, answers) and code in range(400, 600):
+        return About.MESSAGE if code in PERMANENT else About.BUSY
+    # All of smtplib's exceptions are OSErrors, and of these only what fails on the disk names a file.
+    return About.SERVER if isinstance(error, OSError) and error.filename is None else About.HERE
+
+
+def quote(reply: tuple[int, bytes | str]) -> str:
+    """A reply of the mail server, safe for a terminal."""
+    code, text = reply
+    said = text if isinstance(text, str) else text.decode(errors="replace")
+    return cut(f"{code} {said}") if code >= 0 else "its reply is not SMTP"
+
+
+def cut(text: str) -> str:
+    """The beginning of what the mail server said, on one line: a reply may have 64 KiB."""
+    line = on_one_line(text)
+    return line if len(line) <= _MOST else f"{line[:_MOST]}…"
+
+
+def on_one_line(text: str) -> str:
+    """The text with one space for all white space and all characters that a terminal could take for commands."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
