@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from app.mail.bulkhead import Bulkhead
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
+from app.mail.pace import Pace
 
 
 class RecordingMailer:
     """Keeps what it is given; fails while ``broken``, and says whether it ``keeps`` what it does not deliver."""
 
     transport = "smtp"
-    redeliver = bulkhead = None
 
     def __init__(self) -> None:
+        self.sender = self
+        self.bulkhead = Bulkhead(slots=1, waiting_room=0, patience=0)
+        self.pace = Pace()
         self.messages: list[Message] = []
         self.broken = False
         self.keeps = True

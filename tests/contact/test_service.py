@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from app.contact.composer import Composer
 from app.contact.service import ContactService
 from app.errors import ApiError, ErrorCode
+from app.mail.mailer import Mailer
 from app.mailbox import Mailbox
 from tests.factories import REQUEST_ID, UTC_ZONE, WRONG_BODY, contact_body
 from tests.fakes import RecordingMailer
@@ -37,7 +38,7 @@ LEFT_TO_THE_REMAINING_FIELDS: dict[str, Any] = {
 @pytest.fixture
 def service(mailer: RecordingMailer) -> ContactService:
     composer = Composer(Mailbox("web@example.com"), [Mailbox("ventas@example.com")], UTC_ZONE)
-    return ContactService(composer, mailer)
+    return ContactService(composer, cast("Mailer", mailer))
 
 
 def outcome(service: ContactService, mailer: RecordingMailer, body: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ TYPED = re.findall(r"^\$ (.*)\n((?:[^$`].*\n)*)", CONSOLE, re.MULTILINE)
 def without_chance(output: str, request_id: str) -> str:
     """The output as if the request had the page's id, without what is another one each time."""
     output = output.replace(request_id, REQUEST_ID)
-    output = re.sub(rf"<({REQUEST_ID[:8]})[0-9a-f]{{24}}\.[0-9a-f]{{16}}@", r"<\1…@", output)
+    output = re.sub(rf"({REQUEST_ID[:8]})[0-9a-f]{{24}}\.[0-9a-f]{{16}}", r"\1…", output)
     return re.sub(rf"{LOG_TIME}|\(\S+T\S+\)|\d+\.\d ms|\d+\.\d{{3}} s|\d+ (s|min) ago", "*", output)
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from app.mail.kept import Name
 from tests.deploy.site import DEPLOY
 from tests.mail.scripted import ScriptedServer
 from tests.mail.server import SmtpServer
@@ -121,8 +120,7 @@ def webhook() -> Iterator[tuple[str, list[bytes]]]:
 
 def refuse(mail_dir: Path, number: int) -> None:
     """Leave a message that the mail server has refused."""
-    name = Name(f"{number}.1.a", "a", stored_at=time.time()).tried(time.time(), answer="550", refused=True)
-    file = mail_dir / name.place
+    file = mail_dir / f"new/{time.time_ns()}.1.{number},tries=1,last={time.time():.3f},refused=550.demo.0"
     file.parent.mkdir(exist_ok=True)
     file.touch()
 

@@ -6,42 +6,44 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import Result
 from flask import Flask
 
+from app.mail import pace
 from app.mail.cli import create_mail_commands
-from app.mail.kept import Name
+from app.mail.kept import Kept
 from app.mail.mailer import Mailer, create_mailer
 from app.mail.message import Message
 from app.mail.smtp import SmtpSender
-from app.mail.spool import Spool, Stored
+from app.mail.spool import Spool, create_spool
 from tests.factories import make_settings
 from tests.mail.scripted import ScriptedServer
 from tests.mail.server import SmtpServer
+from tests.mail.service import DAY, Clock, Serve, Service
 
 MakeMailer = Callable[..., Mailer]
 MakeSender = Callable[..., SmtpSender]
 MailCommand = Callable[..., Result]
 
 
-DAY = 86_400
-
 REQUEST = "3f0c9a1b5566778899aabbccddeeff00"
 """The id of a request. The reference of its submission is 3F0C-9A1B."""
 
 
-STATES: dict[str, dict[str, Any]] = {
-    "new": {},
-    "waiting": {"age": 100, "attempts": 1, "tried_at": 1_700_000_000, "answer": "451"},
-    "in doubt": {"attempts": 1, "tried_at": 1_700_000_000, "in_doubt": True},
-    "in doubt, then deferred": {"attempts": 2, "tried_at": 1_700_000_000, "answer": "451", "in_doubt": True},
-    "refused": {"attempts": 1, "tried_at": 1_700_000_000, "answer": "550", "refused": True},
-    "given up": {"age": 6 * DAY, "attempts": 35, "tried_at": 4_000_000_000, "answer": "451"},
+NAMES = {
+    "new": ",tries=0,last={stored},waiting=.demo.0",
+    "waiting": ",tries=1,last=1700000000.000,waiting=451.demo.0",
+    "in doubt": ",tries=1,last=1700000000.000,refused=.demo.0.doubt:2,F",
+    "in doubt, then deferred": ",tries=2,last=1700000000.000,refused=451.demo.1.doubt:2,F",
+    "refused": ",tries=1,last=1700000000.000,refused=550.demo.0",
+    "given up": ",tries=35,last={late},waiting=451.demo.34",
 }
-"""The facts of a message in each state."""
+"""The end of the name of a message in each state."""
+
+AGES = {"waiting": 100, "given up": 6 * DAY}
+"""The ages of the messages in these states in seconds; the others are new."""
 
 
 def letter(number: int | str, form_type: str = "demo") -> Message:
@@ -62,7 +64,7 @@ def letter(number: int | str, form_type: str = "demo") -> Message:
         "--=_1--",
         "",
     ]
-    return Message(f"<{number}@example.com>", "\r\n".join(lines).encode())
+    return Message(f"<{number}@example.com>", "\r\n".join(lines).encode(), form_type)
 
 
 CONTENT = letter(1).content
@@ -71,6 +73,22 @@ CONTENT = letter(1).content
 @pytest.fixture(autouse=True)
 def _all_mail_servers_are_trusted(_trusted_authority: None) -> None:
     pass
+
+
+@pytest.fixture(autouse=True)
+def _kept_messages_are_handed_over_without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "FIRST", 0.0)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    with monkeypatch.context() as patch:
+        yield Clock(patch)
+
+
+@pytest.fixture
+def serve(mail_dir: Path, clock: Clock) -> Serve:
+    return lambda mailer: Service(mailer, mail_dir, clock)
 
 
 @pytest.fixture
@@ -90,7 +108,7 @@ def make_mailer(mail_dir: Path) -> Iterator[MakeMailer]:
 
     def make(server: SmtpServer | None = None, **environ: str) -> Mailer:
         settings = make_settings(mail_dir, **(server.environ if server else {}) | environ)
-        mailers.append(create_mailer(settings, Spool(mail_dir)))
+        mailers.append(create_mailer(settings, create_spool(settings)))
         return mailers[-1]
 
     yield make
@@ -115,13 +133,13 @@ def make_sender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeSender
 @pytest.fixture
 def mail(mail_dir: Path) -> MailCommand:
     """Runs ``flask mail`` with arguments, where the service has run, under the settings of a server or of none."""
-    spool = Spool(mail_dir)
-    spool.prepare()
+    Spool(mail_dir).prepare()
     app = Flask(__name__)
 
     def run(*args: str, server: SmtpServer | ScriptedServer | None = None, **environ: str) -> Result:
         settings = make_settings(mail_dir, **(server.environ if server else {}) | environ)
-        commands = create_mail_commands(settings, spool)
+        spool = create_spool(settings)
+        commands = create_mail_commands(settings, create_mailer(settings, spool), spool)
         return app.test_cli_runner().invoke(commands, args)
 
     return run
@@ -146,19 +164,27 @@ def undelivered(mail_dir: Path) -> Callable[..., None]:
     return store
 
 
-def keep(mail_dir: Path, message: Message, *, age: float = 0, **facts: Any) -> Name:
-    """Puts a message into MAIL_DIR as it is so many seconds after it was stored, with more facts in its name."""
+def keep(mail_dir: Path, message: Message, name: str = NAMES["new"], *, age: float = 0) -> Kept:
+    """Puts a message into MAIL_DIR as it is so many seconds after it was stored; ``name`` is the end of its name."""
     Spool(mail_dir).prepare()
-    stored_at = int(time.time() - age)
+    stored = int(time.time() - age)
     local_part = message.message_id.strip("<>").partition("@")[0]
-    name = Name(f"{stored_at}000000000.7.{local_part}", local_part, stored_at, **facts)
-    (mail_dir / name.place).write_bytes(message.content.replace(b"\r\n", b"\n"))
-    return name
+    times = {"stored": f"{stored}.000", "late": f"{stored + 5 * DAY - 1}.000"}
+    path = f"new/{stored}000000000.7.{local_part}{name.format(**times)}"
+    (mail_dir / path).write_bytes(message.content.replace(b"\r\n", b"\n"))
+    kept = Spool(mail_dir).message_at(path)
+    assert kept is not None
+    return kept
 
 
-def kept(mail_dir: Path) -> list[Stored]:
+def keep_in_state(mail_dir: Path, message: Message, state: str) -> Kept:
+    """Puts a message into MAIL_DIR as it is in one of the states of NAMES."""
+    return keep(mail_dir, message, NAMES[state], age=AGES.get(state, 0))
+
+
+def kept(mail_dir: Path) -> list[Kept]:
     """The messages in MAIL_DIR, the oldest first."""
-    return [message for _, message in Spool(mail_dir).stored() if message]
+    return Spool(mail_dir).kept()
 
 
 def arrived(server: SmtpServer) -> list[str]:

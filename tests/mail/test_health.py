@@ -17,12 +17,12 @@ import pytest
 from freezegun import freeze_time
 from freezegun.api import FrozenDateTimeFactory
 
+from app import create_app
 from app.api.application import Application
-from app.mail.health import MailCheck, MailHealth
-from app.mail.mailer import MaildirMailer
-from app.mail.redelivery import Redelivery
+from app.mail.health import MailCheck
 from app.mail.spool import Spool
 from tests.conftest import MakeApp
+from tests.factories import make_settings
 from tests.fakes import RecordingMailer
 from tests.mail.conftest import letter
 from tests.mail.server import HANG, SmtpServer
@@ -198,7 +198,6 @@ def test_there_is_one_check_at_a_time_however_many_ask(make_service: MakeService
 
     def ask(_: int) -> str:
         asked_together.wait()
-        service.mail_health.start()
         return str(service.get()["status"])
 
     with ThreadPoolExecutor(8) as pool:
@@ -230,17 +229,13 @@ def test_the_first_answers_wait_for_the_disk_where_no_server_has_started_the_che
         check(spool)
 
     monkeypatch.setattr(Spool, "check", check_slowly)
-    spool = Spool(tmp_path / "mail")
-    mailer = MaildirMailer(spool)
-    redelivery = Redelivery(mailer, spool, sending_seconds=10)
-    health = MailHealth(mailer, spool, redelivery)
+    app = create_app(make_settings(tmp_path / "mail"))
 
     with ThreadPoolExecutor(8) as askers:
-        first = list(askers.map(lambda _: health.latest().ok, range(8)))
-    health.stop()
-    redelivery.stop()
+        first = list(askers.map(lambda _: Service(app).get()["status"], range(8)))
+    app.background.stop()
 
-    assert first == [True] * 8
+    assert first == ["ok"] * 8
 
 
 def test_nobody_waits_for_a_server_that_begins_to_hang(make_service: MakeService, server: SmtpServer) -> None:

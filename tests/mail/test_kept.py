@@ -1,171 +1,254 @@
-"""The names of kept messages: what state they say, and when the next attempt is due."""
+"""The names of kept messages: what they say, and when the next attempt is due."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from typing import Any
 
 import pytest
-from freezegun import freeze_time
 
-from app.mail.kept import Name, State, parse_name
+from app.mail.kept import GIVE_UP_STEPS, Census, Kept, State, first_name, read_path
 
 STORED_AT = 1_700_000_000
 UNIQUE = f"{STORED_AT}000000000.4242.0123456789abcdef"
 MINUTE, HOUR, DAY = 60, 3600, 86_400
+DAY_ONE = STORED_AT + HOUR
+TRIED = ",tries=3,last=1700000060.000"
+"""The time is that of the first attempt, a minute after the message was stored."""
+
+NEW = f"{UNIQUE},tries=0,last={STORED_AT}.000,waiting=.demo.0"
+DOUBT = f"{UNIQUE}{TRIED},refused=.demo.2.doubt:2,F"
 
 
-def name(suffix: str = "") -> Name:
-    parsed = parse_name(UNIQUE + suffix)
-    assert parsed is not None
-    return parsed
+def read(name: str, now: float = DAY_ONE, *, has_server: bool = True) -> Kept:
+    kept = read_path(f"new/{name}", now, has_server=has_server)
+    assert kept is not None
+    return kept
 
 
-@pytest.mark.parametrize(
-    ("suffix", "state"),
-    [
-        ("", State.WAITING),
-        (":2,", State.WAITING),
-        (":2,S", State.WAITING),
-        (":2,FS", State.IN_DOUBT),
-        (",tries=1,last=1700000060.000,waiting=451", State.WAITING),
-        (",tries=1,last=1700000060.000,waiting=ConnectionRefusedError:2,S", State.WAITING),
-        (",tries=1,last=1700000060.000,refused=550", State.REFUSED),
-        (",tries=1,last=1700000060.000:2,F", State.IN_DOUBT),
-        (",tries=9,last=1700000060.000,waiting=451:2,F", State.IN_DOUBT),
-        (",tries=35,last=1700000060.000,refused=550", State.REFUSED),
-    ],
-)
-@pytest.mark.usefixtures("_day_one")
-def test_a_name_says_the_state(suffix: str, state: State) -> None:
-    assert name(suffix).state is state
-
-
-@pytest.fixture
-def _day_one() -> Iterator[None]:
-    with freeze_time(datetime.fromtimestamp(STORED_AT + HOUR, UTC)):
-        yield
+def tried(kept: Kept, now: float, word: str = "451", **verdict: Any) -> Kept:
+    """The message after an attempt."""
+    return read(kept.after(now, word, **verdict).removeprefix("new/"), now)
 
 
 @pytest.mark.parametrize(
-    ("hours", "tried_at", "state"),
+    ("suffix", "state", "tries", "steps", "word", "form_type"),
     [
-        pytest.param(120, 116.1, State.GIVEN_UP, id="the next turn would come after the end"),
-        pytest.param(119.9, 116.1, State.WAITING, id="not the end yet"),
-        pytest.param(130, 24, State.WAITING, id="a turn was missed"),
-        pytest.param(130, 130, State.GIVEN_UP, id="the missed turn was made up for"),
+        # Of this release:
+        (f",tries=0,last={STORED_AT}.000,waiting=.demo.0", State.WAITING, 0, 0, "", "demo"),
+        (f"{TRIED},waiting=451.ventas.1", State.WAITING, 3, 1, "451", "ventas"),
+        (f"{TRIED},waiting=ConnectionRefusedError..2", State.WAITING, 3, 2, "ConnectionRefusedError", ""),
+        (f"{TRIED},refused=550.demo.2", State.REFUSED, 3, 2, "550", "demo"),
+        (f"{TRIED},refused=.demo.2.doubt:2,F", State.IN_DOUBT, 3, 2, "", "demo"),
+        (f"{TRIED},refused=451.demo.2.doubt:2,F", State.IN_DOUBT, 3, 2, "451", "demo"),
+        # A mail reader's flags say nothing:
+        (f"{TRIED},waiting=451.demo.1:2,FS", State.WAITING, 3, 1, "451", "demo"),
+        (f"{TRIED},refused=550.demo.2:2,", State.REFUSED, 3, 2, "550", "demo"),
+        (f"{TRIED},refused=.demo.2.doubt", State.IN_DOUBT, 3, 2, "", "demo"),
+        (f"{TRIED},refused=.demo.2.doubt:2,S", State.IN_DOUBT, 3, 2, "", "demo"),
+        # Of the release before, where F is the doubt:
+        ("", State.WAITING, 0, 0, "", ""),
+        (":2,S", State.WAITING, 0, 0, "", ""),
+        (":2,FS", State.IN_DOUBT, 0, 0, "", ""),
+        (f"{TRIED},waiting=451", State.WAITING, 3, 2, "451", ""),
+        (f"{TRIED},waiting=ConnectionRefusedError:2,S", State.WAITING, 3, 2, "ConnectionRefusedError", ""),
+        (f"{TRIED},refused=550", State.REFUSED, 3, 2, "550", ""),
+        (f"{TRIED}:2,F", State.IN_DOUBT, 3, 2, "", ""),
+        (TRIED, State.IN_DOUBT, 3, 2, "", ""),
+        (f"{TRIED},waiting=451:2,F", State.IN_DOUBT, 3, 2, "451", ""),
     ],
 )
-def test_a_message_is_given_up_after_five_days_and_its_last_turn(hours: float, tried_at: float, state: State) -> None:
-    kept = name(f",tries=9,last={STORED_AT + tried_at * HOUR:.3f},waiting=451")
+def test_a_name_says_what_may_be_shown_of_a_message(
+    suffix: str, state: State, tries: int, steps: int, word: str, form_type: str
+) -> None:
+    kept = read(UNIQUE + suffix)
 
-    with freeze_time(datetime.fromtimestamp(STORED_AT + hours * HOUR, UTC)):
-        assert kept.state is state
-        assert kept.is_due(time.time(), 0) == (hours == 130 and state is State.WAITING)
+    assert (kept.state, kept.tries, kept.steps, kept.word, kept.form_type) == (state, tries, steps, word, form_type)
+    assert (kept.stored_at, kept.unique, kept.local_part) == (STORED_AT, UNIQUE, "0123456789abcdef")
+    assert kept.tried_at == (STORED_AT + MINUTE if tries else None)
+    assert kept.is_untaken == (state is State.WAITING)
+    assert read(UNIQUE + suffix, has_server=False).state is State.STORED
 
 
 @pytest.mark.parametrize(
-    "file_name",
+    "path",
     [
-        "",
-        "3.eml",
-        f"{UNIQUE}:2,F~",
-        f"{UNIQUE}:1,F",
-        f"{UNIQUE},tries=1",
-        f"{UNIQUE},tries=1,last=2",
-        f"{UNIQUE},tries=1,last=2.000,lost=451",
-        f"{UNIQUE},tries=1,last=2.000,waiting=",
-        f"{UNIQUE},tries=1,last=2.000,waiting=4 5",
-        f"{UNIQUE},tries=1234567890,last=2.000",
-        f"{UNIQUE},tries=1,last=2.000\n",
-        "9" * 5000 + ".1.x",
-        "1.1.a/b",
+        "new/",
+        "new/3.eml",
+        f"old/{UNIQUE}",
+        UNIQUE,
+        f"new/{UNIQUE}:2,F~",
+        f"new/{UNIQUE}:1,F",
+        f"new/{UNIQUE},tries=1",
+        f"new/{UNIQUE},tries=1,last=2",
+        f"new/{UNIQUE},tries=1,last=2.000,lost=451",
+        f"new/{UNIQUE},tries=1,last=2.000,waiting=4 5",
+        f"new/{UNIQUE},tries=1,last=2.000,waiting=451.demo",
+        f"new/{UNIQUE},tries=1,last=2.000,waiting=451.demo.0.lost",
+        f"new/{UNIQUE},tries=1,last=2.000,waiting=451.DEMO.0",
+        f"new/{UNIQUE},tries=1234567890,last=2.000",
+        f"new/{UNIQUE},tries=1,last=2.000\n",
+        "new/" + "9" * 5000 + ".1.x",
+        "new/1.1.a/b",
     ],
 )
-def test_another_name_is_none_of_a_message(file_name: str) -> None:
-    assert parse_name(file_name) is None
+def test_another_name_is_none_of_a_message(path: str) -> None:
+    assert read_path(path, DAY_ONE, has_server=True) is None
+
+
+def test_the_first_name_is_that_of_a_message_nobody_has_tried_yet() -> None:
+    name = first_name(STORED_AT * 10**9, 4242, "0123456789abcdef", "demo")
+
+    assert name == NEW
+    assert read(name).next_try == STORED_AT + MINUTE
 
 
 @pytest.mark.parametrize(
-    "tried",
+    ("local_part", "request_id", "reference"),
     [
-        name(),
-        name().tried(STORED_AT + 7.9),
-        name().tried(STORED_AT + 7.9, answer="451"),
-        name().tried(STORED_AT + 7.9, answer="550", refused=True),
-        name(":2,F").tried(STORED_AT + 7.9, answer="TimeoutError"),
+        ("3f0c9a1b5566778899aabbccddeeff00.0123456789abcdef", "3f0c9a1b5566778899aabbccddeeff00", "3F0C-9A1B"),
+        ("3f0c9a1b5566778899aabbccddeeff00", None, None),
+        ("test", None, None),
     ],
 )
-def test_a_place_is_read_as_it_was_written(tried: Name) -> None:
-    folder, _, file_name = tried.place.partition("/")
+def test_the_request_stands_in_the_message_id(local_part: str, request_id: str | None, reference: str | None) -> None:
+    kept = read(f"{STORED_AT}000000000.4242.{local_part}")
 
-    assert parse_name(file_name) == tried
-    assert folder == ("cur" if tried.in_doubt else "new")
-
-
-def test_an_attempt_counts_and_keeps_the_message_in_doubt() -> None:
-    tried = name(",tries=2,last=1700000060.000,waiting=451:2,F").tried(STORED_AT + 500, answer="450")
-
-    assert (tried.attempts, tried.tried_at, tried.answer, tried.in_doubt) == (3, STORED_AT + 500, "450", True)
+    assert (kept.local_part, kept.request_id, kept.reference) == (local_part, request_id, reference)
 
 
-def test_the_attempts_follow_each_other_after_1_5_15_30_and_60_minutes_and_then_every_4_hours_for_5_days() -> None:
-    with freeze_time(datetime.fromtimestamp(STORED_AT, UTC)) as clock:
-        kept, pauses = name().tried(STORED_AT, answer="451"), []
-        while (turn := kept.next_try) is not None:
-            assert kept.tried_at is not None
-            pauses.append(turn - kept.tried_at)
-            assert [kept.is_due(now, 0) for now in (turn - 1, turn)] == [False, True]
-            clock.move_to(datetime.fromtimestamp(turn, UTC))
-            kept = kept.tried(turn, answer="451")
-        clock.move_to(datetime.fromtimestamp(STORED_AT + 5 * DAY - 1, UTC))
-        before = kept.state
-        clock.tick(1)
-        after = kept.state
+WAITING = f"{UNIQUE}{TRIED},waiting=421.demo.2"
+FORMER = f"{UNIQUE}{TRIED},waiting=421"
+
+
+@pytest.mark.parametrize("before", [NEW, WAITING, FORMER], ids=["new", "waiting", "of the release before"])
+@pytest.mark.parametrize(
+    ("word", "verdict", "is_refused", "is_doubtful"),
+    [
+        ("451", {}, False, False),
+        ("550", {"refused": True}, True, False),
+        ("", {"mark": ".sending"}, False, True),
+        ("", {"mark": ".doubt"}, False, True),
+    ],
+    ids=["waiting", "refused", "being sent", "in doubt"],
+)
+def test_an_attempt_is_read_as_it_was_noted(
+    before: str, word: str, verdict: dict[str, Any], *, is_refused: bool, is_doubtful: bool
+) -> None:
+    kept = read(before)
+    after = tried(kept, DAY_ONE + 0.9, word, **verdict)
+
+    assert (after.tries, after.tried_at, after.word) == (kept.tries + 1, DAY_ONE + 0.9, word)
+    assert (after.state is State.REFUSED, after.is_doubtful) == (is_refused, is_doubtful)
+    assert (after.unique, after.form_type) == (kept.unique, kept.form_type)
+
+
+@pytest.mark.parametrize("word", ["451", "550"])
+def test_what_is_in_doubt_stays_so(word: str) -> None:
+    after = tried(read(DOUBT), DAY_ONE, word, refused=word == "550")
+
+    assert (after.tries, after.word, after.is_doubtful, after.state) == (4, word, True, State.IN_DOUBT)
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(MINUTE - 1, 0), (MINUTE, 1)], ids=["out of turn", "in its turn"])
+def test_only_an_attempt_in_turn_uses_a_step(seconds: int, steps: int) -> None:
+    after = tried(read(NEW), STORED_AT + seconds)
+
+    assert (after.tries, after.steps) == (1, steps)
+
+
+def test_an_attempt_out_of_turn_moves_no_turn() -> None:
+    before = read(f"{UNIQUE},tries=6,last={STORED_AT}.000,waiting=451.demo.5")
+    after = tried(tried(before, STORED_AT + MINUTE), STORED_AT + 2 * MINUTE)
+
+    assert (after.tries, after.steps, after.next_try) == (8, 5, before.next_try)
+    assert after.tried_at == STORED_AT + 2 * MINUTE
+
+
+def test_the_steps_follow_each_other_after_1_5_15_30_and_60_minutes_and_then_every_4_hours_for_5_days() -> None:
+    now: float = STORED_AT
+    kept, pauses = read(NEW, now), []
+    while (turn := kept.next_try) is not None:
+        pauses.append(turn - now)
+        assert [kept.is_due(moment) for moment in (turn - 1, turn)] == [False, True]
+        kept, now = tried(kept, turn), turn
+    name = kept.path.removeprefix("new/")
 
     assert [pause / MINUTE for pause in pauses[:7]] == [1, 5, 15, 30, 60, 240, 240]
     assert set(pauses[5:]) == {4 * HOUR}
-    assert kept.tried_at is not None
-    assert 0 < STORED_AT + 5 * DAY - kept.tried_at <= 4 * HOUR
-    assert (before, after) == (State.WAITING, State.GIVEN_UP)
+    assert kept.steps == kept.tries == len(pauses)
+    assert 0 < STORED_AT + 5 * DAY - now <= 4 * HOUR
+    assert read(name, STORED_AT + 5 * DAY - 1).state is State.WAITING
+    assert read(name, STORED_AT + 5 * DAY).state is State.GIVEN_UP
 
 
-@pytest.mark.parametrize("suffix", ["", ":2,S"])
-def test_what_the_release_before_has_kept_is_tried_once_at_least_however_old_it_is(suffix: str) -> None:
-    kept = name(suffix)
+@pytest.mark.parametrize(
+    ("hours", "tried_at", "steps", "state", "is_due"),
+    [
+        pytest.param(120, 116.1, 10, State.GIVEN_UP, False, id="the next turn would come after the end"),
+        pytest.param(119.9, 116.1, 10, State.WAITING, False, id="not the end yet"),
+        pytest.param(130, 24, 10, State.WAITING, True, id="a turn was missed"),
+        pytest.param(130, 130, 10, State.GIVEN_UP, False, id="the missed turn was made up for"),
+        pytest.param(130, 129, 9, State.WAITING, False, id="too few steps"),
+        pytest.param(133, 129, 9, State.WAITING, True, id="the turn after too few steps"),
+    ],
+)
+def test_a_message_is_given_up_after_five_days_ten_steps_and_its_last_turn(
+    hours: float, tried_at: float, steps: int, state: State, *, is_due: bool
+) -> None:
+    name = f"{UNIQUE},tries=40,last={STORED_AT + tried_at * HOUR:.3f},waiting=451.demo.{steps}"
+    now = STORED_AT + hours * HOUR
+    kept = read(name, now)
 
-    assert kept.is_due(time.time(), 0)
-    assert kept.tried(time.time(), answer="451").state is State.GIVEN_UP
+    assert (kept.state, kept.is_due(now)) == (state, is_due)
+
+
+@pytest.mark.parametrize("suffix", ["", ":2,S", ",tries=1,last=1700000060.000,waiting=451"])
+def test_what_the_release_before_has_kept_has_all_its_steps_however_old_it_is(suffix: str) -> None:
+    now: float = STORED_AT + 365 * DAY
+    kept, steps = read(UNIQUE + suffix, now), 0
+    while kept.state is State.WAITING:
+        now = max(now, kept.next_try or 0)
+        assert kept.is_due(now)
+        kept, steps = tried(kept, now), steps + 1
+
+    assert kept.state is State.GIVEN_UP
+    assert steps == GIVE_UP_STEPS
 
 
 @pytest.mark.parametrize(
     "suffix",
-    [":2,F", ",tries=1,last=1700000060.000,refused=550", f",tries=35,last={STORED_AT + 5 * DAY}.000,waiting=451"],
+    [
+        ":2,F",
+        f"{TRIED},refused=550",
+        f"{TRIED},refused=550.demo.2",
+        f"{TRIED},refused=.demo.2.doubt:2,F",
+        f",tries=35,last={STORED_AT + 5 * DAY}.000,waiting=451.demo.34",
+    ],
 )
 def test_what_needs_a_hand_is_never_due(suffix: str) -> None:
-    kept = name(suffix)
+    now = STORED_AT + 365 * DAY
+    kept = read(UNIQUE + suffix, now)
 
-    assert kept.next_try is None
-    assert not kept.is_due(time.time(), server_back_at=time.time())
-
-
-@pytest.mark.usefixtures("_day_one")
-def test_after_an_outage_all_is_due_that_was_tried_before_the_end_and_only_once() -> None:
-    back_at = STORED_AT + HOUR
-    before = name().tried(back_at - 1, answer="451")
-
-    assert before.is_due(back_at, back_at)
-    assert not before.tried(back_at, answer="451").is_due(back_at, back_at)
+    assert (kept.next_try, kept.is_due(now)) == (None, False)
 
 
-@pytest.mark.usefixtures("_day_one")
-def test_a_clock_that_was_set_back_holds_up_nothing() -> None:
-    kept = name().tried(STORED_AT + DAY, answer="451")
+def test_without_a_mail_server_nothing_is_due() -> None:
+    kept = read(NEW, has_server=False)
 
-    assert kept.is_due(STORED_AT, 0)
-    assert not name().tried(STORED_AT + 1, answer="451").is_due(STORED_AT, 0)
+    assert (kept.next_try, kept.is_untaken) == (None, False)
 
 
-def test_the_time_of_an_attempt_is_never_noted_as_later_than_it_is() -> None:
-    assert name().tried(STORED_AT + 0.9996).tried_at == STORED_AT + 0.999
+@pytest.mark.parametrize(("ahead", "is_due"), [(59, False), (61, True)])
+def test_a_clock_that_was_set_back_holds_up_nothing(ahead: float, *, is_due: bool) -> None:
+    name = f"{UNIQUE},tries=1,last={DAY_ONE + ahead:.3f},waiting=451.demo.0"
+
+    assert read(name, DAY_ONE).is_due(DAY_ONE) is is_due
+
+
+def test_the_census_counts_each_state_and_knows_the_oldest() -> None:
+    later = f"{STORED_AT + 5}000000000.1.b,tries=0,last={STORED_AT + 5}.000,waiting=.demo.0"
+
+    census = Census.of([read(later), read(NEW), read(DOUBT)])
+
+    assert census.counts == {State.WAITING: 2, State.IN_DOUBT: 1}
+    assert census.oldest == {State.WAITING: STORED_AT, State.IN_DOUBT: STORED_AT}

@@ -199,15 +199,15 @@ def test_a_message_is_on_disk_before_its_name_is(make_mailer: MakeMailer, messag
     with SmtpServer() as server:
         make_mailer(server).deliver(message)
 
-    assert calls == [*STORED, "rename new cur"]
+    assert calls == [*STORED, "rename new new"]
 
 
 @pytest.mark.parametrize(
     ("replies", "moves"),
     [
         pytest.param({"MAIL": "550 no"}, ["rename new new", "fsync new"], id="refused"),
-        pytest.param({"message": DROP}, ["rename new cur", "fsync cur"], id="in doubt"),
-        pytest.param({"message": "554 no"}, ["rename new cur", "rename cur new", "fsync new"], id="no longer in doubt"),
+        pytest.param({"message": DROP}, ["rename new new", "rename new new", "fsync new"], id="in doubt"),
+        pytest.param({"message": "554 no"}, ["rename new new", "rename new new", "fsync new"], id="no longer in doubt"),
     ],
 )
 def test_the_name_of_a_message_that_stays_is_on_disk_where_it_stays(
@@ -238,7 +238,7 @@ def failing_fsync(monkeypatch: pytest.MonkeyPatch) -> Mock:
 BROKEN = OSError(errno.EIO, "Input/output error")
 
 
-@pytest.mark.parametrize("answers", [[BROKEN], [None, BROKEN]], ids=["the message", "its name"])
+@pytest.mark.parametrize("answers", [[BROKEN], [None, BROKEN, BROKEN]], ids=["the message", "its name"])
 def test_a_disk_that_fails_changes_no_answer_and_is_logged(
     make_mailer: MakeMailer,
     message: Message,
@@ -254,7 +254,7 @@ def test_a_disk_that_fails_changes_no_answer_and_is_logged(
     assert "cannot be written to MAIL_DIR: Input/output error" in logged(caplog)
 
 
-@pytest.mark.parametrize("answers", [[BROKEN], [None, BROKEN]], ids=["the message", "its name"])
+@pytest.mark.parametrize("answers", [[BROKEN], [None, BROKEN, BROKEN]], ids=["the message", "its name"])
 def test_a_message_that_the_disk_does_not_keep_is_not_stored(
     make_mailer: MakeMailer, message: Message, failing_fsync: Mock, answers: list[OSError | None]
 ) -> None:

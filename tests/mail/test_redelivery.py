@@ -5,26 +5,28 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from itertools import pairwise
 from pathlib import Path
 from threading import Event
 from typing import NamedTuple
-from unittest.mock import Mock
 
 import pytest
 
 from app.mail import redelivery as module
-from app.mail.kept import State
+from app.mail.failures import About
+from app.mail.kept import PAUSES, State
 from app.mail.mailer import DeliveryError, Mailer
 from app.mail.message import Message
+from app.mail.pace import DOUBLING, FIRST, LONGEST, OUTAGE, Pace
 from app.mail.redelivery import Redelivery
-from app.mail.spool import Entry, Spool
-from tests.mail.conftest import MakeMailer, arrived, keep, kept, letter
+from app.mail.spool import Spool
+from tests.mail.conftest import MakeMailer, arrived, keep, keep_in_state, kept, letter
 from tests.mail.server import DROP, HANG, SmtpServer
+from tests.mail.service import DAY, Clock, Serve
 
-HOUR = 3600
+MINUTE, HOUR = 60, 3600
 TWO = "primera@example.com,segunda@example.com"
 
 
@@ -34,7 +36,7 @@ class Way(NamedTuple):
     replies: dict[str, str]
     environ: dict[str, str]
     state: State
-    answer: str | None
+    word: str
 
 
 WAYS = {
@@ -73,47 +75,14 @@ WAYS = {
     "data refused": Way({"DATA": "554 5.5.1 no"}, {}, State.REFUSED, "554"),
     "content deferred": Way({"message": "451 4.3.0 later"}, {}, State.WAITING, "451"),
     "content refused": Way({"message": "554 5.6.0 no"}, {}, State.REFUSED, "554"),
-    "outcome unknown": Way({"message": DROP}, {}, State.IN_DOUBT, None),
-    "outcome unknown, no answer": Way({"message": HANG}, {"SMTP_TIMEOUT": "3"}, State.IN_DOUBT, None),
+    "outcome unknown": Way({"message": DROP}, {}, State.IN_DOUBT, ""),
+    "outcome unknown, no answer": Way({"message": HANG}, {"SMTP_TIMEOUT": "3"}, State.IN_DOUBT, ""),
 }
 
 
-class Clock:
-    """The wall clock, which a test puts forward. The time of a hand-over is measured by another one."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.passed = 0.0
-        now, now_ns = time.time, time.time_ns
-        patch.setattr(time, "time", lambda: now() + self.passed)
-        patch.setattr(time, "time_ns", lambda: now_ns() + int(self.passed * 1e9))
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    with monkeypatch.context() as patch:
-        yield Clock(patch)
-
-
-class Counted:
-    """A mailer's hand-overs of kept messages, counted."""
-
-    def __init__(self, mailer: Mailer, patch: pytest.MonkeyPatch) -> None:
-        assert mailer.redeliver is not None
-        self._redeliver = mailer.redeliver
-        self.number = 0
-        patch.setattr(mailer, "redeliver", self)
-
-    def __call__(self, *args: object) -> None:
-        self.number += 1
-        self._redeliver(*args)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def look_after(mail_dir: Path) -> Callable[[Mailer], Redelivery]:
-    return lambda mailer: Redelivery(mailer, Spool(mail_dir), sending_seconds=10)
-
-
-LookAfter = Callable[[Mailer], Redelivery]
+@pytest.fixture(autouse=True)
+def _usual_pace(_kept_messages_are_handed_over_without_pauses: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.mail.pace.FIRST", FIRST)
 
 
 def fail_to_deliver(mailer: Mailer, *messages: Message) -> None:
@@ -122,593 +91,668 @@ def fail_to_deliver(mailer: Mailer, *messages: Message) -> None:
             mailer.deliver(message)
 
 
-def facts(mail_dir: Path) -> list[tuple[State, int, str | None]]:
-    return [(found.name.state, found.name.attempts, found.name.answer) for found in kept(mail_dir)]
+def facts(mail_dir: Path) -> list[tuple[State, int, str]]:
+    """State, tries and last word of each message."""
+    return [(message.state, message.tries, message.word) for message in kept(mail_dir)]
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_each_way_of_failing_has_its_state_and_only_what_waits_is_tried_again(
-    make_mailer: MakeMailer,
-    look_after: LookAfter,
-    mail_dir: Path,
-    message: Message,
-    clock: Clock,
-    way: Way,
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message, way: Way
 ) -> None:
     with SmtpServer(replies=way.replies) as server:
-        mailer = make_mailer(server, **way.environ)
-        fail_to_deliver(mailer, message)
-        first = facts(mail_dir)
-        clock.passed = 59
-        look_after(mailer).look()
+        service = serve(make_mailer(server, **way.environ))
+        fail_to_deliver(service.mailer, message)
+        service.run(55)
         early = facts(mail_dir)
-        clock.passed = 62
-        look_after(mailer).look()
+        service.run(20)
 
-    assert first == early == [(way.state, 1, way.answer)]
-    assert facts(mail_dir) == [(way.state, 2 if way.state is State.WAITING else 1, way.answer)]
+    assert early == [(way.state, 1, way.word)]
+    assert facts(mail_dir) == [(way.state, 2 if way.state is State.WAITING else 1, way.word)]
 
 
-def test_a_server_that_is_down_is_tried_for_five_days_and_no_longer(
-    make_mailer: MakeMailer, look_after: LookAfter, mail_dir: Path, message: Message, clock: Clock
+def test_what_waits_is_delivered_the_oldest_first_under_its_message_id(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path
 ) -> None:
     with SmtpServer() as server:
-        mailer = make_mailer(server)
-    fail_to_deliver(mailer, message)
-    redelivery = look_after(mailer)
-
-    attempts = []
-    for hour in range(24 * 7):
-        clock.passed = hour * (HOUR + 1)  # the time of an attempt is rounded to milliseconds
-        redelivery.look()
-        attempts.append(kept(mail_dir)[0].name.attempts)
-
-    # Of the first hour's attempts each look makes one.
-    assert attempts[:12] == [1, 2, 3, 4, 5, 6, 6, 6, 6, 7, 7, 7]
-    assert facts(mail_dir) == [(State.GIVEN_UP, 34, "ConnectionRefusedError")]
-    with server:
-        clock.passed += 5 * HOUR
-        redelivery.server_is_there(after_outage=True)
-        redelivery.look()
-    assert server.arrivals == []
-
-
-def test_what_waits_is_delivered_in_its_turn_under_the_same_message_id(
-    make_mailer: MakeMailer, look_after: LookAfter, mail_dir: Path, clock: Clock
-) -> None:
-    with SmtpServer() as server:
-        mailer = make_mailer(server)
-    fail_to_deliver(mailer, letter(1), letter(2))
-    clock.passed = 62
+        service = serve(make_mailer(server))
+    letters = [letter(number) for number in range(3)]
+    fail_to_deliver(service.mailer, *letters)
 
     with server:
-        look_after(mailer).look()
+        service.run(75)
 
-    assert arrived(server) == ["<1@example.com>", "<2@example.com>"]
+    assert arrived(server) == [message.message_id for message in letters]
     assert [arrival.content.splitlines() for arrival in server.arrivals] == [
-        letter(number).content.splitlines() for number in (1, 2)
+        message.content.splitlines() for message in letters
     ]
     assert kept(mail_dir) == []
 
 
-def test_once_the_server_is_back_all_is_tried_at_once_and_then_in_its_turn(
-    make_mailer: MakeMailer, look_after: LookAfter, mail_dir: Path, message: Message, clock: Clock
-) -> None:
-    with SmtpServer(replies={"RCPT": "450 4.2.0 later"}) as server:
-        mailer = make_mailer(server)
-        fail_to_deliver(mailer, message)
-        redelivery = look_after(mailer)
-        clock.passed = 5
-        redelivery.server_is_there(after_outage=True)
-        redelivery.look()
-        redelivery.look()
+def test_a_large_message_is_delivered_whole(make_mailer: MakeMailer, serve: Serve, mail_dir: Path) -> None:
+    small = letter(1)
+    large = Message(small.message_id, small.content + b"0123456789\r\n" * 50_000)
+    keep(mail_dir, large, age=100)
 
-    assert facts(mail_dir) == [(State.WAITING, 2, "450")]
+    with SmtpServer() as server:
+        serve(make_mailer(server)).run(MINUTE)
+
+    assert [arrival.content for arrival in server.arrivals] == [large.content]
 
 
-@pytest.mark.parametrize(
-    ("environ", "replies", "arrives"),
-    [
-        pytest.param({"SMTP_USERNAME": "web", "SMTP_PASSWORD": "wrong"}, {}, True, id="the login was refused"),
-        pytest.param({}, {"connect": "554 5.3.2 no service"}, True, id="the connection was refused"),
-        pytest.param({}, {"RCPT": "421 4.3.2 busy"}, True, id="the connection was closed"),
-        pytest.param({}, {"RCPT": "450 4.2.0 later"}, False, id="the message was put off"),
-    ],
-)
-def test_after_a_restart_what_waits_because_of_the_server_is_tried_at_once_and_the_rest_in_its_turn(
-    make_mailer: MakeMailer,
-    look_after: LookAfter,
-    mail_dir: Path,
-    message: Message,
-    environ: dict[str, str],
-    replies: dict[str, str],
-    *,
-    arrives: bool,
-) -> None:
-    with SmtpServer(replies=replies) as server:
-        fail_to_deliver(make_mailer(server, **environ), message)
-        server.replies.clear()
-        redelivery = look_after(make_mailer(server))
-        redelivery.server_is_there(after_outage=False)
-        redelivery.look()
-        redelivery.look()
-
-    assert len(server.arrivals) == arrives
-    assert len(kept(mail_dir)) == (not arrives)
-
-
-def test_a_server_that_comes_back_during_an_attempt_is_tried_at_once(
-    make_mailer: MakeMailer, look_after: LookAfter, mail_dir: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+def test_a_server_that_is_down_is_tried_in_each_step_for_five_days(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message
 ) -> None:
     with SmtpServer() as server:
-        mailer = make_mailer(server)
-    fail_to_deliver(mailer, *map(letter, range(3)))
-    redeliver = mailer.redeliver
-    assert redeliver is not None
+        service = serve(make_mailer(server))
+    fail_to_deliver(service.mailer, message)
+    service.check(passes=False)
 
-    def fail_and_come_back(message: Message, entry: Entry) -> object:
-        clock.passed += 5
-        redelivery.server_is_there(after_outage=True)
-        return redeliver(message, entry)
+    tries = []
+    for pause in (*PAUSES, 4 * HOUR, 4 * HOUR):
+        service.run(pause + 15)
+        tries.append(kept(mail_dir)[0].tries)
+    service.run(5 * DAY)
 
-    monkeypatch.setattr(mailer, "redeliver", fail_and_come_back)
-    redelivery = look_after(mailer)
-    clock.passed = 62
-    redelivery.look()
-    attempts = [attempts for _, attempts, _ in facts(mail_dir)]
+    assert tries == [2, 3, 4, 5, 6, 7, 8]
+    assert facts(mail_dir) == [(State.GIVEN_UP, 35, "ConnectionRefusedError")]
+    with server:
+        service.check(passes=True)
+        service.run(DAY)
+    assert server.arrivals == []
+
+
+def test_a_clock_that_was_wrong_at_boot_gives_nothing_up(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path, clock: Clock
+) -> None:
+    with SmtpServer() as server:
+        service = serve(make_mailer(server))
+    clock.wall = -36 * 365 * DAY
+    fail_to_deliver(service.mailer, *map(letter, range(5)))
+    service.run(5)
+    clock.wall = 0
+    service.run(HOUR)
+
+    states = Counter(state for state, _, _ in facts(mail_dir))
+    with server:
+        service.check(passes=True)
+        service.run(MINUTE)
+
+    assert states == {State.WAITING: 5}
+    assert len(server.arrivals) == 5
+
+
+def test_a_clock_that_is_set_back_keeps_nothing_waiting(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message, clock: Clock
+) -> None:
+    with SmtpServer() as server:
+        service = serve(make_mailer(server))
+    clock.wall = 365 * DAY
+    fail_to_deliver(service.mailer, message)
+    clock.wall = 0
 
     with server:
-        redelivery.look()
+        service.run(15)
 
-    assert attempts == [2, 1, 1]
     assert kept(mail_dir) == []
 
 
-def test_a_server_that_comes_back_while_attempts_are_noted_leaves_the_others_due(
-    make_mailer: MakeMailer, look_after: LookAfter, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with SmtpServer() as server:
-        mailer = make_mailer(server)
-    fail_to_deliver(mailer, *map(letter, range(4)))
-    redelivery = look_after(mailer)
-    note, noted = Entry.note, []
+class TestReturn:
+    def test_once_the_server_is_back_all_that_waits_is_tried_and_no_step_is_used(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        with SmtpServer(replies={"RCPT": "450 4.2.0 later"}) as server:
+            service = serve(make_mailer(server))
+            fail_to_deliver(service.mailer, letter(1), letter(2))
+            for passes in (False, True):
+                service.check(passes=passes)
+            service.run(5)
 
-    def note_and_come_back(entry: Entry, answer: str, *, refused: bool) -> None:
-        note(entry, answer, refused=refused)
-        noted.append(answer)
-        if len(noted) == 2:
-            clock.passed += 1
-            redelivery.server_is_there(after_outage=True)
-            clock.passed += 1
+        assert [(message.tries, message.steps) for message in kept(mail_dir)] == [(2, 0), (2, 0)]
 
-    monkeypatch.setattr(Entry, "note", note_and_come_back)
-    clock.passed = 62
-    redelivery.look()
+    @pytest.mark.parametrize("state", ["in doubt", "refused", "given up"])
+    def test_what_only_the_operator_can_end_is_not_tried(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message, state: str
+    ) -> None:
+        keep_in_state(mail_dir, message, state)
+        with SmtpServer() as server:
+            service = serve(make_mailer(server))
+            service.check(passes=True)
+            service.run(HOUR)
 
-    with server:
-        redelivery.look()
+        assert server.arrivals == []
 
-    assert sorted(arrived(server)) == [letter(number).message_id for number in range(4)]
+    def test_after_a_restart_the_first_check_that_passes_is_a_return(
+        self, make_mailer: MakeMailer, serve: Serve, message: Message
+    ) -> None:
+        with SmtpServer(replies={"connect": "554 5.3.2 no service"}) as server:
+            fail_to_deliver(make_mailer(server), message)
+            server.replies.clear()
+            service = serve(make_mailer(server))
+            service.check(passes=True)
+            service.run(1)
 
+        assert arrived(server) == [message.message_id]
 
-def test_a_clock_that_is_set_back_after_the_server_came_back_makes_nothing_due_for_ever(
-    make_mailer: MakeMailer, look_after: LookAfter, mail_dir: Path, message: Message, clock: Clock
-) -> None:
-    with SmtpServer(replies={"RCPT": "450 4.2.0 later"}) as server:
-        mailer = make_mailer(server)
-        redelivery = look_after(mailer)
-        clock.passed = 365 * 24 * HOUR
-        redelivery.server_is_there(after_outage=True)
-        clock.passed = 0
-        fail_to_deliver(mailer, message)
-        for _ in range(3):
-            redelivery.look()
+    def test_a_relay_that_comes_and_goes_moves_no_turn(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message
+    ) -> None:
+        with SmtpServer(replies={"RCPT": "421 4.3.2 closing"}) as server:
+            service = serve(make_mailer(server))
+            fail_to_deliver(service.mailer, message)
+            for _ in range(70):
+                service.check(passes=False)
+                service.run(25)
+                service.check(passes=True)
+                service.run(25)
+        (waiting,) = kept(mail_dir)
 
-    assert facts(mail_dir) == [(State.WAITING, 1, "450")]
+        # Out of turn after each return, and four times in its turn: after 1, 5, 15 and 30 minutes.
+        assert waiting.steps == 4
+        assert waiting.tries > 60
 
+    def test_a_return_while_messages_are_queued_counts_for_those_behind_them(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        keep(mail_dir, letter(1), age=100)
+        keep(mail_dir, letter(2))
+        with SmtpServer(replies={"connect": "554 5.3.2 no service"}) as server:
+            service = serve(make_mailer(server))
+            service.run(1)
+            server.replies.clear()
+            service.check(passes=True)
+            service.run(2)
 
-def test_a_server_that_is_down_is_asked_once_for_all_that_is_due(
-    make_mailer: MakeMailer, look_after: LookAfter, mail_dir: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with SmtpServer() as server:
-        mailer = make_mailer(server)
-    fail_to_deliver(mailer, *map(letter, range(3)))
-    counted = Counted(mailer, monkeypatch)
-    clock.passed = 62
+        assert len(server.arrivals) == 2
 
-    look_after(mailer).look()
+    def test_a_scan_that_fails_forgets_no_return(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        keep(mail_dir, message)
+        with SmtpServer() as server:
+            service = serve(make_mailer(server))
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "scandir", lambda _: open("/dev/null/x"))  # noqa: PTH123, SIM115 - it raises
+                service.check(passes=True)
+                service.run(1)
+            service.run(15)
 
-    assert counted.number == 1
-    assert facts(mail_dir) == [(State.WAITING, 2, "ConnectionRefusedError")] * 3
-
-
-def test_a_server_that_goes_in_the_middle_is_tried_again_soon(
-    make_mailer: MakeMailer, look_after: LookAfter, mail_dir: Path, undelivered: Callable[..., None], clock: Clock
-) -> None:
-    undelivered(*map(letter, range(4)))
-    clock.passed = 62
-
-    def go() -> None:
-        server.replies = {"MAIL": "421 4.7.0 too many messages"}
-
-    with SmtpServer(on_message=go) as server:
-        redelivery = look_after(make_mailer(server))
-        redelivery.look()
-        attempts = [attempts for _, attempts, _ in facts(mail_dir)]
-        server.on_message, server.replies = (lambda: None), {}
-        redelivery.look()
-
-    assert attempts == [1, 0, 0]
-    assert [found.message_id for found in kept(mail_dir)] == ["<1@example.com>"]
-
-
-@pytest.mark.parametrize("replies", [{"MAIL": "452 4.3.1 full"}, {"message": "451 4.3.0 later"}])
-def test_each_message_is_offered_to_a_server_that_answers(
-    make_mailer: MakeMailer,
-    look_after: LookAfter,
-    mail_dir: Path,
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
-    replies: dict[str, str],
-) -> None:
-    with SmtpServer(replies=replies) as server:
-        mailer = make_mailer(server)
-        fail_to_deliver(mailer, *map(letter, range(3)))
-        counted = Counted(mailer, monkeypatch)
-        clock.passed = 62
-        look_after(mailer).look()
-
-    assert counted.number == 3
-    assert [attempts for _, attempts, _ in facts(mail_dir)] == [2, 2, 2]
+        assert arrived(server) == [message.message_id]
 
 
-def test_a_server_that_falls_silent_after_the_content_brings_one_message_into_doubt_and_not_all(
-    make_mailer: MakeMailer, look_after: LookAfter, mail_dir: Path, clock: Clock
-) -> None:
-    with SmtpServer(replies={"MAIL": "451 4.3.0 later"}) as server:
-        mailer = make_mailer(server)
-        fail_to_deliver(mailer, *map(letter, range(3)))
-        server.replies = {"message": DROP}
-        clock.passed = 62
-        look_after(mailer).look()
+class TestStateOfTheServer:
+    def test_one_message_at_which_the_server_stalls_postpones_no_other(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        for number in range(20):
+            keep(mail_dir, letter(number), age=100)
+        with SmtpServer(replies={"message": DROP}) as server:
+            service = serve(make_mailer(server))
+            service.check(passes=True)
+            service.run(0.5)
+            server.replies.clear()
+            service.run(MINUTE)
 
-    assert facts(mail_dir) == [(State.IN_DOUBT, 2, None), *[(State.WAITING, 2, "InDoubtError")] * 2]
+        assert facts(mail_dir) == [(State.IN_DOUBT, 1, "")]
+        assert len(server.arrivals) == 20
+
+    def test_two_lost_connections_delay_the_others_by_a_minute_at_most(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        for number in range(20):
+            keep(mail_dir, letter(number), age=100)
+        with SmtpServer(replies={"MAIL": DROP}) as server:
+            service = serve(make_mailer(server))
+            service.check(passes=True)
+            service.run(1.5)
+            server.replies.clear()
+            service.run(2 * MINUTE)
+
+        assert [message.steps for message in kept(mail_dir)] == [1, 1]  # these two await their next step
+
+    @pytest.mark.parametrize(("passes", "attempts"), [(True, 2), (False, 1)])
+    def test_a_server_that_is_down_is_not_asked_for_each_message_and_the_others_count_nothing(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, *, passes: bool, attempts: int
+    ) -> None:
+        for number in range(20):
+            keep(mail_dir, letter(number), age=100)
+        with SmtpServer() as server:
+            service = serve(make_mailer(server))
+        service.check(passes=passes)
+        service.run(30)
+
+        assert sum(message.tries for message in kept(mail_dir)) == attempts
+        assert service.mailer.pace.is_down
+
+    def test_a_live_form_that_goes_through_ends_the_delay(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        for number in range(20):
+            keep(mail_dir, letter(number), age=100)
+        with SmtpServer(replies={"MAIL": DROP}) as server:
+            service = serve(make_mailer(server))
+            service.run(5)
+            server.replies.clear()
+            service.mailer.deliver(letter("live"))
+            service.run(30)
+
+        assert len(server.arrivals) == 1 + 18
+
+    def test_a_server_that_falls_silent_after_each_content_brings_few_messages_into_doubt(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        for number in range(20):
+            keep(mail_dir, letter(number), age=100)
+        with SmtpServer(replies={"message": DROP}) as server:
+            service = serve(make_mailer(server))
+            service.check(passes=True)
+            service.run(HOUR)
+
+        assert Counter(state for state, _, _ in facts(mail_dir)) == {State.IN_DOUBT: 7, State.WAITING: 13}
+
+    def test_a_server_that_says_421_is_busy(self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path) -> None:
+        for number in range(4):
+            keep(mail_dir, letter(number), age=100)
+        with SmtpServer(replies={"MAIL": "421 4.7.0 too many messages"}) as server:
+            service = serve(make_mailer(server))
+            service.run(5)
+
+        assert [message.tries for message in kept(mail_dir)] == [1, 1, 0, 0]
+        assert not service.mailer.pace.is_down
+
+
+class Busy(SmtpServer):
+    """A relay that takes so many messages in any minute and answers 450 to RCPT beyond that."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(on_message=self._count)
+        self._most = most
+        self._times: deque[float] = deque()
+        self.replies = self  # type: ignore[assignment]  # asked for each reply
+
+    def get(self, stage: str, usual: str = "") -> str:
+        while self._times and self._times[0] <= time.monotonic() - MINUTE:
+            self._times.popleft()
+        return "450 4.7.1 too many" if stage == "RCPT" and len(self._times) >= self._most else usual
+
+    def __contains__(self, stage: str) -> bool:
+        return False
+
+    def _count(self) -> None:
+        self._times.append(time.monotonic())
+
+
+class TestPace:
+    def test_a_relay_of_100_a_minute_takes_all_that_waits_and_every_live_form(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        for number in range(500):
+            keep(mail_dir, letter(number), age=500 - number)
+        answers: Counter[bool] = Counter()
+
+        def send() -> None:
+            number = answers.total()
+            try:
+                service.mailer.deliver(letter(f"live{number}"))
+            except DeliveryError:
+                answers[False] += 1
+            else:
+                answers[True] += 1
+
+        with Busy(100) as server:
+            service = serve(make_mailer(server))
+            service.check(passes=True)
+            least = 500 / (100 - MINUTE / 4) * MINUTE
+            service.run(2 * least, meanwhile=send, every=4)
+
+        sent = [int(message[1:].partition("@")[0]) for message in arrived(server) if "live" not in message]
+        assert answers[True] > 150
+        assert answers[False] <= 3  # those from which the service learned of the limit
+        assert kept(mail_dir) == []
+        assert sum(later < earlier for earlier, later in pairwise(sent)) <= 4  # those refused once
+        assert len(sent) == len(set(sent)) == 500
+
+    def test_a_relay_that_takes_nothing_is_asked_less_and_less(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        for number in range(200):
+            keep(mail_dir, letter(number), age=100)
+        with SmtpServer(replies={"RCPT": "450 4.2.0 later"}) as server:
+            service = serve(make_mailer(server))
+            service.run(HOUR)
+
+        tried = [message for message in kept(mail_dir) if message.tries]
+        assert len(tried) in {63, 64, 65}  # at 0, 2, 6, 14, 30 and 62 s, then once a minute
+        assert {message.tries for message in tried} == {1}
+
+    def test_a_live_form_that_is_refused_slows_what_waits(self, make_mailer: MakeMailer, message: Message) -> None:
+        with SmtpServer(replies={"RCPT": "450 4.2.0 later"}) as server:
+            mailer = make_mailer(server)
+            fail_to_deliver(mailer, message)
+
+        assert mailer.pace.pause == 2 * FIRST
+
+    def test_while_a_live_form_waits_the_loop_comes_back_soon(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message
+    ) -> None:
+        keep(mail_dir, message, age=100)
+        with SmtpServer() as server:
+            service = serve(make_mailer(server))
+        for _ in range(10):
+            service.mailer.pace.failed(About.SERVER)
+        service.redelivery.work()
+        service.mailer.bulkhead.waiting_room.taken = 1
+
+        assert service.redelivery.work() <= 1
+
+    def test_a_live_form_goes_first(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message
+    ) -> None:
+        keep(mail_dir, message, age=100)
+        with SmtpServer() as server:
+            service = serve(make_mailer(server))
+            service.mailer.bulkhead.waiting_room.taken = 1
+            service.run(MINUTE)
+            meanwhile = len(server.arrivals)
+            service.mailer.bulkhead.waiting_room.taken = 0
+            service.run(15)
+
+        assert (meanwhile, len(server.arrivals)) == (0, 1)
+
+    def test_it_doubles_each_minute_while_all_is_taken_and_stays_at_half_of_what_was_refused(self) -> None:
+        pace, passed, taken = Pace(), 0.0, 0
+        assert pace.pause == FIRST
+        while passed < 3 * DOUBLING:
+            passed += pace.pause
+            taken += 1
+            pace.taken()
+        fast = pace.pause
+        for _ in range(2):
+            pace.failed(About.BUSY)
+        slow = pace.pause
+        for _ in range(1000):
+            pace.taken()
+
+        assert fast == pytest.approx(FIRST / 8, rel=0.02)
+        assert taken == pytest.approx(606, rel=0.02)
+        assert slow == 2 * FIRST
+        assert pace.pause == pytest.approx(2 * fast, rel=0.1)
+
+    def test_refusals_here_and_there_lie_at_their_messages(self) -> None:
+        pace = Pace()
+        for _ in range(200):
+            pace.failed(About.BUSY)
+            for _ in range(9):
+                pace.taken()
+
+        assert pace.pause < 10
+
+    def test_what_has_been_refused_is_forgotten_in_the_end(self) -> None:
+        pace = Pace()
+        for _ in range(2):
+            pace.failed(About.BUSY)
+        for _ in range(10_000):
+            pace.taken()
+
+        assert pace.pause < FIRST
+
+    @pytest.mark.parametrize("about", [About.MESSAGE, About.BUSY])
+    def test_an_answer_between_two_failures_shows_that_the_server_is_there(self, about: About) -> None:
+        pace = Pace()
+        for failure in (About.SERVER, about, About.SERVER):
+            pace.failed(failure)
+
+        assert not pace.is_down
+
+    def test_live_forms_do_not_excuse_a_server_that_is_silent_after_kept_messages(self) -> None:
+        pace = Pace()
+        for _ in range(10):
+            pace.failed(About.OUTCOME)
+            pace.served()
+
+        assert pace.pause >= OUTAGE[0]
+
+    def test_it_doubles_its_pause_while_it_is_refused(self) -> None:
+        pace, pauses = Pace(), []
+        for _ in range(8):
+            pace.failed(About.BUSY)
+            pauses.append(pace.pause)
+
+        assert pauses == [2, 4, 8, 16, 32, LONGEST, LONGEST, LONGEST]
+
+    def test_while_the_server_is_down_its_pause_grows_from_a_minute_to_an_hour(self) -> None:
+        pace, pauses = Pace(), []
+        for _ in range(20):
+            pace.failed(About.SERVER)
+            pauses.append(pace.pause)
+
+        assert pauses[:4] == [FIRST, 60, 120, 240]
+        assert pauses[-1] == OUTAGE[1]
+        pace.served()
+        assert pace.pause == FIRST
 
 
 def test_what_a_live_form_is_sending_is_left_to_it(
-    make_mailer: MakeMailer, look_after: LookAfter, mail_dir: Path, message: Message, clock: Clock
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message
 ) -> None:
-    entry = Spool(mail_dir).store(message)
-    clock.passed = 62
+    claim = Spool(mail_dir).store(message)
 
     with SmtpServer() as server:
-        look_after(make_mailer(server)).look()
+        service = serve(make_mailer(server))
+        service.run(75)
         while_sending = len(server.arrivals)
-        entry.release()  # as the kernel does for a process that was killed
-        look_after(make_mailer(server)).look()
+        claim.release()  # as the kernel does for a process that was killed
+        service.run(15)
 
-    assert (while_sending, arrived(server)) == (0, ["<1@example.com>"])
+    assert (while_sending, arrived(server)) == (0, [message.message_id])
 
 
 def test_of_all_that_look_after_the_store_one_hands_over_each_message(
-    make_mailer: MakeMailer, look_after: LookAfter, mail_dir: Path, undelivered: Callable[..., None], clock: Clock
+    make_mailer: MakeMailer, mail_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    undelivered(*map(letter, range(40)))
-    clock.passed = 62
+    monkeypatch.setattr("app.mail.pace.FIRST", 0)
+    for number in range(40):
+        keep(mail_dir, letter(number), age=100)
+
+    def hand_over(mailer: Mailer) -> None:
+        redelivery = Redelivery(mailer, Spool(mail_dir), patience=10)
+        while redelivery.work() == 0:
+            pass
 
     with SmtpServer() as server, ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: look_after(make_mailer(server)).look(), range(4)))
+        list(pool.map(hand_over, [make_mailer(server) for _ in range(4)]))
 
     assert sorted(arrived(server)) == sorted(letter(number).message_id for number in range(40))
     assert kept(mail_dir) == []
 
 
-def test_a_file_that_is_no_message_is_opened_once_and_stops_nothing(
-    make_mailer: MakeMailer,
-    look_after: LookAfter,
-    mail_dir: Path,
-    undelivered: Callable[..., None],
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE, errno.EMFILE])
+def test_a_message_that_cannot_be_opened_stands_in_no_other_s_way_and_is_tried_later(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    undelivered(*map(letter, range(3)))
-    folder, cut, _ = sorted((mail_dir / "new").iterdir())
-    folder.unlink()
-    folder.mkdir()
-    os.truncate(cut, 100)
-    (mail_dir / "new" / "3.eml").touch()
-    clock.passed = 62
-    claim = Mock(side_effect=Spool(mail_dir).claim)
-    monkeypatch.setattr(Spool, "claim", lambda _, place: claim(place))
+    broken, sound = (keep(mail_dir, letter(n), age=100 - n) for n in range(2))
+    open_file = os.open
+
+    def refuse(path: str, *arguments: int) -> int:
+        if path.endswith(broken.path):
+            raise OSError(number, os.strerror(number), path)
+        return open_file(path, *arguments)
 
     with SmtpServer() as server:
-        redelivery = look_after(make_mailer(server))
-        redelivery.look()
-        redelivery.look()
-
-    assert arrived(server) == ["<2@example.com>"]
-    assert claim.call_count == 3
-    assert redelivery.census.total == 0
-
-
-def test_a_message_that_could_not_be_opened_once_is_not_forgotten(
-    make_mailer: MakeMailer,
-    look_after: LookAfter,
-    undelivered: Callable[..., None],
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    undelivered(letter(1))
-    clock.passed = 62
-
-    with SmtpServer() as server:
-        redelivery = look_after(make_mailer(server))
+        service = serve(make_mailer(server))
         with monkeypatch.context() as patch:
-            patch.setattr(Spool, "claim", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
-            redelivery.look()
-        redelivery.look()
-
-    assert arrived(server) == ["<1@example.com>"]
-
-
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE])
-def test_messages_that_cannot_be_read_stand_in_no_other_s_way_and_are_read_later(
-    make_mailer: MakeMailer,
-    look_after: LookAfter,
-    undelivered: Callable[..., None],
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
-) -> None:
-    monkeypatch.setattr(module, "BATCH", 2)
-    undelivered(*map(letter, range(3)))
-    clock.passed = 62
-    claim = Spool.claim
-
-    def refuse(spool: Spool, place: str) -> AbstractContextManager[Entry | None]:
-        if place.endswith((".0", ".1")):
-            raise OSError(number, os.strerror(number))
-        return claim(spool, place)
-
-    with SmtpServer() as server:
-        redelivery = look_after(make_mailer(server))
-        with monkeypatch.context() as patch:
-            patch.setattr(Spool, "claim", refuse)
-            looks = [redelivery.look() for _ in range(3)]
+            patch.setattr(os, "open", refuse)
+            service.run(10 * MINUTE)
         first = arrived(server)
-        counted = redelivery.census.total
-        monotonic = time.monotonic
-        monkeypatch.setattr(time, "monotonic", lambda: monotonic() + HOUR)
-        redelivery.look()
+        service.run(10 * MINUTE)
 
-    assert looks == [True, False, False]
-    assert first == ["<2@example.com>"]
-    assert counted == 2
-    assert sorted(arrived(server)) == [letter(number).message_id for number in range(3)]
+    assert first == [f"<{sound.local_part}@example.com>"]
+    assert arrived(server)[1:] == [f"<{broken.local_part}@example.com>"]
 
 
-@pytest.mark.parametrize("is_down", [False, True])
-def test_a_message_that_cannot_be_renamed_stands_in_no_other_s_way(
-    make_mailer: MakeMailer,
-    look_after: LookAfter,
-    mail_dir: Path,
-    clock: Clock,
-    *,
-    is_down: bool,
+def test_a_message_that_cannot_be_renamed_is_not_sent_and_stands_in_no_other_s_way(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path
 ) -> None:
-    clock.passed = 300
-    poison = keep(mail_dir, letter("1" * 232), age=300)  # there is no room for an attempt in the name of its file
+    unfit = keep(mail_dir, letter("1" * 185), age=200)  # there is no room for an attempt in the name of its file
     other = letter(2)
-    Spool(mail_dir).store(other).release()
-    clock.passed += 62
+    keep(mail_dir, other, age=100)
 
     with SmtpServer() as server:
-        redelivery = look_after(make_mailer(server))
-        if not is_down:
-            redelivery.look()
-    if is_down:
-        redelivery.look()
-    with server:
-        redelivery.look()
+        service = serve(make_mailer(server))
+        service.run(MINUTE)
 
-    assert len(poison.unique) == 254
     assert arrived(server) == [other.message_id]
+    assert kept(mail_dir) == [unfit]
 
 
 def test_from_a_disk_that_keeps_what_was_delivered_nothing_is_sent(
-    make_mailer: MakeMailer,
-    look_after: LookAfter,
-    undelivered: Callable[..., None],
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    undelivered(letter(1))
-    clock.passed = 62
-    monkeypatch.setattr(Spool, "is_writable", lambda _: False)
+    keep(mail_dir, message, age=100)
+    monkeypatch.setattr(os, "access", lambda *_: False)
 
     with SmtpServer() as server:
-        look_after(make_mailer(server)).look()
+        serve(make_mailer(server)).run(MINUTE)
 
     assert server.arrivals == []
 
 
-def test_a_message_that_cannot_be_marked_as_in_doubt_is_not_sent(
-    make_mailer: MakeMailer,
-    look_after: LookAfter,
-    mail_dir: Path,
-    undelivered: Callable[..., None],
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_large_store_is_scanned_less_often(
+    make_mailer: MakeMailer, serve: Serve, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    undelivered(letter(1))
-    clock.passed = 62
+    scan, times = Spool.kept, []
 
-    def fail(*_: object) -> None:
-        raise OSError(30, "Read-only file system")
+    def scan_slowly(spool: Spool) -> object:
+        times.append(clock.passed)
+        clock.passed += 2
+        return scan(spool)
 
-    with SmtpServer() as server, monkeypatch.context() as patch:
-        patch.setattr(os, "rename", fail)
-        look_after(make_mailer(server)).look()
+    monkeypatch.setattr(Spool, "kept", scan_slowly)
+    serve(make_mailer()).run(1000)
 
-    assert server.arrivals == []
-    assert facts(mail_dir) == [(State.WAITING, 0, None)]
+    assert [round(moment) for moment in times] == [0, 402, 804]
 
 
-def test_a_large_store_is_handed_over_in_pieces(
-    make_mailer: MakeMailer,
-    look_after: LookAfter,
-    undelivered: Callable[..., None],
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "BATCH", 2)
-    undelivered(*map(letter, range(3)))
-    clock.passed = 62
-
+def test_messages_are_counted_anew_while_they_leave(make_mailer: MakeMailer, serve: Serve, mail_dir: Path) -> None:
+    for number in range(30):
+        keep(mail_dir, letter(number), age=100)
     with SmtpServer() as server:
-        redelivery = look_after(make_mailer(server))
-        looks = [(redelivery.look(), len(server.arrivals)) for _ in range(3)]
+        service = serve(make_mailer(server))
+        service.run(1)
+        before = service.redelivery.census.counts.total()
+        service.run(11)
 
-    assert looks == [(True, 2), (False, 3), (False, 3)]
+    assert before == 30
+    assert service.redelivery.census.counts.total() == pytest.approx(20, abs=2)
 
 
-def test_messages_are_counted_anew_while_a_slow_server_takes_them(
-    make_mailer: MakeMailer,
-    look_after: LookAfter,
-    undelivered: Callable[..., None],
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
+def test_what_nobody_finished_is_removed_and_the_log_says_how_much(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "INTERVAL", 0)
-    monkeypatch.setattr(module, "SHARE", float("inf"))
-    undelivered(*map(letter, range(3)))
-    clock.passed = 62
+    service = serve(make_mailer())
+    path = mail_dir / keep(mail_dir, message).path
+    left = path.rename(mail_dir / "tmp" / path.name)
+    service.run(35 * HOUR)
+    young = left.exists()
+    service.run(3 * HOUR)
 
-    with SmtpServer() as server:
-        redelivery = look_after(make_mailer(server))
-        looks = [(redelivery.look(), redelivery.census.total, len(server.arrivals)) for _ in range(3)]
-
-    assert looks == [(True, 3, 1), (True, 2, 2), (False, 1, 3)]
+    assert (young, left.exists()) == (True, False)
+    assert "1 files that nobody finished are removed" in caplog.text
 
 
 class TestCensus:
-    def test_it_counts_each_state_and_knows_the_oldest_that_waits(
-        self, make_mailer: MakeMailer, look_after: LookAfter, mail_dir: Path, clock: Clock
+    def test_it_counts_each_state_and_knows_the_oldest(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
     ) -> None:
+        states = ["waiting", "in doubt", "refused", "given up", "waiting", "in doubt, then deferred"]
+        messages = [keep_in_state(mail_dir, letter(number), state) for number, state in enumerate(states)]
         with SmtpServer() as server:
-            mailer = make_mailer(server)
-            for number, replies in enumerate(
-                [{"RCPT": "450 no"}, {"RCPT": "550 no"}, {"message": DROP}, {"DATA": "451"}]
-            ):
-                server.replies = replies
-                fail_to_deliver(mailer, letter(number))
-        redelivery = look_after(mailer)
-        clock.passed = 30
-        redelivery.look()
+            service = serve(make_mailer(server))
+        service.run(1)
 
-        assert redelivery.census.counts == {State.WAITING: 2, State.REFUSED: 1, State.IN_DOUBT: 1}
-        assert redelivery.census.oldest[State.WAITING] == kept(mail_dir)[0].name.stored_at
+        census = service.redelivery.census
+        assert census.counts == {State.WAITING: 2, State.IN_DOUBT: 2, State.REFUSED: 1, State.GIVEN_UP: 1}
+        assert census.oldest[State.GIVEN_UP] == messages[3].stored_at
 
     def test_what_is_being_sent_is_not_in_doubt_yet(
-        self, make_mailer: MakeMailer, look_after: LookAfter, message: Message
+        self, make_mailer: MakeMailer, serve: Serve, message: Message
     ) -> None:
-        counts = []
-        with SmtpServer() as server:
-            mailer = make_mailer(server)
-            redelivery = look_after(mailer)
-            server.on_message = lambda: counts.append((redelivery.look(), dict(redelivery.census.counts)))
-            mailer.deliver(message)
+        counts: list[dict[State, int]] = []
 
-        assert counts == [(False, {State.WAITING: 1})]
+        def count() -> None:
+            service.redelivery.work()
+            counts.append(dict(service.redelivery.census.counts))
 
-    def test_without_a_server_all_is_stored_and_nothing_is_tried(
-        self, make_mailer: MakeMailer, look_after: LookAfter, mail_dir: Path, message: Message, clock: Clock
+        with SmtpServer(on_message=count) as server:
+            service = serve(make_mailer(server))
+            service.mailer.deliver(message)
+
+        assert counts == [{State.WAITING: 1}]
+
+    def test_without_a_server_nothing_is_tried(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message
     ) -> None:
-        mailer = make_mailer()
-        mailer.deliver(message)
-        redelivery = look_after(mailer)
-        clock.passed = 5 * HOUR
+        service = serve(make_mailer())
+        service.mailer.deliver(message)
+        service.run(5 * HOUR)
 
-        redelivery.look()
-
-        assert redelivery.census.counts == {State.STORED: 1}
-        assert facts(mail_dir) == [(State.WAITING, 0, None)]
+        assert facts(mail_dir) == [(State.WAITING, 0, "")]
 
 
 class TestThread:
-    def test_it_looks_by_itself_and_at_once_when_the_server_is_back(
-        self,
-        make_mailer: MakeMailer,
-        look_after: LookAfter,
-        mail_dir: Path,
-        message: Message,
-        clock: Clock,
+    def test_it_works_by_itself_and_at_once_when_the_server_is_back(
+        self, make_mailer: MakeMailer, mail_dir: Path, message: Message
     ) -> None:
         with SmtpServer() as server:
             mailer = make_mailer(server)
         fail_to_deliver(mailer, message)
-        redelivery = look_after(mailer)
-        redelivery.start()
-        assert redelivery.first_census.wait(30)
-        counted = redelivery.census.total
+        redelivery = Redelivery(mailer, Spool(mail_dir), patience=10)
+        redelivery.loop.start()
+        assert redelivery.loop.first_done.wait(30)
+        counted = redelivery.census.counts.total()
         taken = Event()
         server.on_message = taken.set
 
         with server:
-            clock.passed = 2
-            redelivery.server_is_there(after_outage=True)
+            redelivery.server_checked(True)
             assert taken.wait(30)
-            redelivery.stop()
+            redelivery.loop.stop()
 
         assert counted == 1
         assert kept(mail_dir) == []
 
     def test_it_goes_on_after_a_fault_and_says_so(
-        self,
-        make_mailer: MakeMailer,
-        look_after: LookAfter,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
+        self, make_mailer: MakeMailer, serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        again = Event()
+        scans = []
 
-        def names(_: Spool) -> Iterator[tuple[str, None]]:
-            if "PermissionError" in caplog.text:
-                again.set()
+        def fail(_: Spool) -> None:
+            scans.append(1)
             raise PermissionError("maria@example.com")
 
-        monkeypatch.setattr(module, "INTERVAL", 0.01)
-        monkeypatch.setattr(Spool, "names", names)
-        redelivery = look_after(make_mailer())
-        redelivery.start()
+        monkeypatch.setattr(Spool, "kept", fail)
+        serve(make_mailer()).run(2.5 * module.INTERVAL)
 
-        assert again.wait(30)
-        redelivery.stop()
+        assert len(scans) == 3
+        assert "PermissionError" in caplog.text
         assert "maria" not in caplog.text
 
     def test_a_stop_waits_for_the_attempt_that_is_being_made_and_begins_no_other(
-        self,
-        make_mailer: MakeMailer,
-        look_after: LookAfter,
-        undelivered: Callable[..., None],
-        mail_dir: Path,
-        clock: Clock,
+        self, make_mailer: MakeMailer, mail_dir: Path
     ) -> None:
-        undelivered(letter(1), letter(2))
-        clock.passed = 62
+        for number in range(2):
+            keep(mail_dir, letter(number), age=100 - number)
         taken = Event()
 
-        with SmtpServer() as server:
-            redelivery = look_after(make_mailer(server))
+        def tell_to_stop() -> None:
+            redelivery.loop.wind_down()
+            taken.set()
 
-            def tell_to_stop() -> None:
-                redelivery.wind_down()
-                taken.set()
-
-            server.on_message = tell_to_stop
-            redelivery.start()
+        with SmtpServer(on_message=tell_to_stop) as server:
+            redelivery = Redelivery(make_mailer(server), Spool(mail_dir), patience=10)
+            redelivery.loop.start()
             assert taken.wait(30)
-            redelivery.stop()
+            redelivery.loop.stop()
 
-        assert arrived(server) == ["<1@example.com>"]
-        assert [found.message_id for found in kept(mail_dir)] == ["<2@example.com>"]
+        assert arrived(server) == ["<0@example.com>"]
+        assert [message.local_part for message in kept(mail_dir)] == ["1"]

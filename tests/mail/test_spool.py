@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import mailbox
 import os
 import resource
@@ -9,7 +10,8 @@ import shlex
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +23,11 @@ from app.mail.message import Message
 from app.mail.spool import Spool, require_mail_dir
 from app.settings import PRIVATE_DIRECTORY, SettingsError
 from tests.mail import disks
-from tests.mail.conftest import CONTENT, MakeMailer, kept
+from tests.mail.clock import later
+from tests.mail.conftest import CONTENT, MakeMailer, keep, kept, letter
+
+FORMER_NAME = "1700000000000000000.7.a"
+NAME = f"{FORMER_NAME},tries=0,last=1700000000.000,waiting=.demo.0"
 
 
 @pytest.fixture
@@ -60,7 +66,7 @@ class TestPreparing:
         make_mailer()
         spool = Spool(mail_dir)
 
-        assert ([*spool.stored()], [*spool.leftovers()], [*spool.names()]) == ([], [], [])
+        assert (spool.kept(), spool.remove_unfinished()) == ([], 0)
         assert not mail_dir.exists()
 
     def test_a_check_makes_it_with_its_parents_and_private(self, tmp_path: Path) -> None:
@@ -157,6 +163,100 @@ def test_a_message_counts_also_after_a_mail_reader_has_shown_it(
     path.rename(mail_dir / "cur" / f"{path.name}:2,S")
 
     assert len(kept(mail_dir)) == 1
+
+
+def test_the_oldest_comes_first_wherever_it_lies(mail_dir: Path) -> None:
+    stored = [keep(mail_dir, letter(number), age=age) for number, age in ((1, 5), (2, 500), (3, 50))]
+    (mail_dir / stored[2].path).rename(mail_dir / "cur" / f"{Path(stored[2].path).name}:2,S")
+
+    assert [message.local_part for message in kept(mail_dir)] == ["2", "3", "1"]
+
+
+OTHERS: dict[str, Callable[[Path], object]] = {
+    "a folder": Path.mkdir,
+    "a FIFO": os.mkfifo,
+    "a link to nothing": lambda path: path.symlink_to("nothing"),
+    "a link to a message": lambda path: path.symlink_to(path.with_name("3.eml")),
+}
+
+
+@pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
+def test_only_regular_files_with_a_name_of_the_service_are_messages(
+    mail_dir: Path, make: Callable[[Path], object]
+) -> None:
+    message = keep(mail_dir, letter(1))
+    (mail_dir / "new" / "3.eml").write_bytes(CONTENT)
+    make(mail_dir / "new" / NAME)
+
+    assert kept(mail_dir) == [message]
+
+
+class TestUnfinished:
+    """What a killed process has left in tmp/."""
+
+    @pytest.fixture
+    def spool(self, mail_dir: Path) -> Spool:
+        spool = Spool(mail_dir)
+        spool.prepare()
+        return spool
+
+    def leave(self, mail_dir: Path, name: str, hours: float) -> Path:
+        path = mail_dir / "tmp" / name
+        path.write_bytes(CONTENT[:50])
+        begun = time.time() - hours * 3600
+        os.utime(path, (begun, begun))
+        return path
+
+    @pytest.mark.parametrize("name", [NAME, FORMER_NAME], ids=["of this release", "of the release before"])
+    def test_it_is_removed_after_36_hours(self, spool: Spool, mail_dir: Path, name: str) -> None:
+        self.leave(mail_dir, name, 36.1)
+        young = self.leave(mail_dir, f"1{name}", 35.9)
+
+        assert spool.remove_unfinished() == 1
+        assert list((mail_dir / "tmp").iterdir()) == [young]
+
+    @pytest.mark.parametrize("name", ["1", "3.eml", f"{NAME}~", ".nfs0001"])
+    def test_a_file_of_somebody_else_stays(self, spool: Spool, mail_dir: Path, name: str) -> None:
+        path = self.leave(mail_dir, name, 1000)
+
+        assert spool.remove_unfinished() == 0
+        assert path.exists()
+
+    def test_one_that_is_being_written_stays(self, spool: Spool, mail_dir: Path) -> None:
+        path = self.leave(mail_dir, NAME, 1000)
+        with path.open() as written:
+            fcntl.flock(written, fcntl.LOCK_EX)
+
+            assert spool.remove_unfinished() == 0
+        assert spool.remove_unfinished() == 1
+
+    @pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
+    def test_what_is_no_regular_file_stays_and_stops_nothing(
+        self, mail_dir: Path, make: Callable[[Path], object]
+    ) -> None:
+        Spool(mail_dir).prepare()
+        make(mail_dir / "tmp" / NAME)
+        self.leave(mail_dir, f"1{NAME}", 1000)
+
+        with later(1000 * 3600):
+            removed = Spool(mail_dir).remove_unfinished()
+        assert removed == 1
+        assert [path.name for path in (mail_dir / "tmp").iterdir()] == [NAME]
+
+    @pytest.mark.parametrize("hours", [40, -40], ids=["forward", "back"])
+    def test_a_clock_that_is_set_makes_no_file_older(self, spool: Spool, mail_dir: Path, hours: int) -> None:
+        path = self.leave(mail_dir, NAME, 1)
+
+        with later(hours * 3600):
+            assert spool.remove_unfinished() == 0
+        assert spool.remove_unfinished() == 0
+        assert path.exists()
+
+    def test_a_message_is_none(self, spool: Spool, mail_dir: Path) -> None:
+        keep(mail_dir, letter(1), age=1000 * 3600)
+
+        assert spool.remove_unfinished() == 0
+        assert len(kept(mail_dir)) == 1
 
 
 def test_messages_stored_at_the_same_time_are_kept_once_each(make_mailer: MakeMailer, mail_dir: Path) -> None:

@@ -7,30 +7,31 @@ from typing import Any
 
 import pytest
 
-from app.mail.mailer import MaildirMailer
+from app.mail.mailer import Mailer
+from app.mail.smtp import SmtpSender
 from app.mail.spool import Spool
 from app.metrics.recorder import Recorder
+from tests.factories import make_settings
+from tests.mail.conftest import letter
 
 
-class Broken(MaildirMailer):
-    """A mailer with a mistake in its code."""
+class Broken(SmtpSender):
+    """A sender with a mistake in its code."""
 
-    redeliver: Any
-
-    def __init__(self, spool: Spool) -> None:
-        super().__init__(spool)
-        self.redeliver = self.break_off
-
-    def break_off(self, *_: object) -> None:
+    def send(self, *_: object, **__: object) -> Any:
         raise LookupError
 
 
 def test_a_retry_that_breaks_off_is_no_delivery(tmp_path: Path) -> None:
     recorder = Recorder(frozenset())
-    redeliver: Any = recorder.measured(Broken(Spool(tmp_path))).redeliver
-
+    settings = make_settings(tmp_path, SMTP_HOST="127.0.0.1", SALES_EMAIL="a@example.com", MAIL_FROM="b@example.com")
+    spool = Spool(tmp_path)
+    mailer = Mailer(settings, spool, Broken(settings), recorder)
+    claim = spool.store(letter(1))
     with pytest.raises(LookupError):
-        redeliver(None, None)
+        mailer.redeliver(claim)
+    claim.release()
 
     (retries,) = recorder._retries.collect()
-    assert not any(sample.value for sample in retries.samples if sample.name == "mail_retries_total")
+    counted = {sample.labels["outcome"]: sample.value for sample in retries.samples if sample.name.endswith("_total")}
+    assert {outcome for outcome, value in counted.items() if value} == {"waiting"}

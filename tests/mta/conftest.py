@@ -47,7 +47,7 @@ class Service:
             env={"PATH": os.environ["PATH"], "MAIL_DIR": str(self.server.mail_dir), **self.environ},
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=5 * PATIENCE,  # what waits is sent at its pace
             check=False,
         )
 

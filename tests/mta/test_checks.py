@@ -74,4 +74,4 @@ def test_a_message_after_a_check_arrives_when_postfix_has_closed_the_connection(
         send(sender, 1)
 
         assert [message["Message-ID"] for message in postfix.delivered()] == [letter(1).message_id]
-    assert "the mail server closed a kept connection before it took a message" in caplog.text
+    assert "the mail server takes no further message in a kept connection" in caplog.text

@@ -9,13 +9,14 @@ import smtplib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dkim
 import pytest
 
 from app import create_app
 from app.contact.submission import FORM_TYPES
+from app.mail.mailer import Mailer
 from app.mail.message import Message
 from app.mail.smtp import Deadline, SmtpSender
 from tests.factories import contact_body, make_limits, make_settings
@@ -67,7 +68,7 @@ def write_letters(directory: Path) -> list[Message]:
     """The messages that the service writes."""
     mailer = RecordingMailer()
     settings = make_settings(directory, MAIL_FROM="Formulario Ñandú <web@example.com>", SALES_EMAIL=SALES)
-    client = create_app(settings, mailer=mailer, limits=make_limits()).test_client()
+    client = create_app(settings, mailer=cast("Mailer", mailer), limits=make_limits()).test_client()
     for number, fields in enumerate(LETTERS.values(), start=1):
         visitor = {"REMOTE_ADDR": f"192.0.2.{number}"}
         assert client.post("/api/v1/contact", json=contact_body(**fields), environ_base=visitor).status_code == 200

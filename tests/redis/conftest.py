@@ -38,6 +38,13 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
         yield server
 
 
+def end(storage: SharedStorage) -> None:
+    """Ends a storage as its process does."""
+    for loop in storage.loops:
+        loop.stop()
+    storage.close()
+
+
 @pytest.fixture
 def make_storage() -> Iterator[MakeStorage]:
     """Makes storages that have tried to connect; each stands for a process of its own."""
@@ -46,9 +53,11 @@ def make_storage() -> Iterator[MakeStorage]:
     def make(url: str, *, connections: int = 4) -> SharedStorage:
         storage = SharedStorage(url, connections=connections)
         storages.append(storage)
-        storage.start(wait=10)
+        for loop in storage.loops:
+            loop.start()
+            loop.first_done.wait(10)
         return storage
 
     yield make
     for storage in storages:
-        storage.stop()
+        end(storage)

@@ -27,7 +27,7 @@ from tests.ratelimit.properties import (
     assert_exactly_the_quota_was_admitted,
     hit_from_threads,
 )
-from tests.redis.conftest import MakeStorage
+from tests.redis.conftest import MakeStorage, end
 from tests.redis.server import RedisServer, Way, tls_options, way_to
 from tests.waiting import wait_until
 
@@ -175,7 +175,7 @@ class TestKeys:
         limiter = storage.limiter(Policy(quota=3, window_seconds=1))
         for number in range(10):
             limiter.hit(address(number))
-        storage.stop()
+        end(storage)
 
         wait_until(lambda: server.admin.dbsize() == 0)
 
@@ -236,7 +236,7 @@ def test_a_process_that_ends_takes_its_leave(server: RedisServer, make_storage: 
     storage = make_storage(server.url, connections=4)
     connected = len(server.admin.client_list())
 
-    storage.stop()
+    end(storage)
 
     wait_until(lambda: len(server.admin.client_list()) == connected - 4)
 
@@ -336,8 +336,8 @@ class TestAddresses:
             assert trusting.in_reach
             assert not doubting.in_reach
             # The end of the server could break off a handshake, after which Python 3.11 forgets to close the socket.
-            trusting.stop()
-            doubting.stop()
+            end(trusting)
+            end(doubting)
 
 
 COMMANDS = ["evalsha", "eval", "time", "lindex", "lrange", "lset", "lpop", "llen", "rpush", "pexpireat"]
@@ -474,14 +474,6 @@ class TestOutOfReach:
         assert storage.in_reach
         assert lines(caplog) == []
 
-    def test_it_is_looked_for_when_nobody_has_begun_to(self, server: RedisServer) -> None:
-        storage = SharedStorage(server.url, connections=1)
-
-        storage.limiter(API).hit(address(1))
-
-        wait_until(lambda: storage.in_reach)
-        storage.stop()
-
     def test_a_process_can_start_without_it(
         self, tmp_path: Path, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -507,12 +499,14 @@ class TestOutOfReach:
 
         monkeypatch.setattr("socket.getaddrinfo", hang)
         storage = SharedStorage("redis://cache.example.com", connections=1)
+        for loop in storage.loops:
+            loop.start()
 
         begun = time.monotonic()
         decisions = [storage.limiter(CONTACT).hit(address(1)).allowed for _ in range(10)]
         elapsed = time.monotonic() - begun
         resolved.set()
-        storage.stop()
+        end(storage)
 
         assert decisions == [True] * 10  # each limiter is a process of its own
         assert elapsed < GENEROUS

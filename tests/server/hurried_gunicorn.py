@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import runpy
 
-from app.mail import health, kept, redelivery
+from app.mail import health, kept, pace, redelivery
 
 health.CHECK_INTERVAL = health.LONGEST_PAUSE = 0.2
 redelivery.INTERVAL = 0.1
 redelivery.SHARE = 1
+pace.FIRST = pace.LONGEST = 0.01
+pace.OUTAGE = (0.2, 0.2)
 pause = kept.LATER_PAUSE = int(os.environ["RETRY_SECONDS"])
 kept.PAUSES = (pause, pause, pause, pause, pause)
 

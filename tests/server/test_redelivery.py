@@ -25,8 +25,9 @@ import pytest
 from click.testing import CliRunner
 
 from app.mail.cli import create_mail_commands
-from app.mail.kept import State
-from app.mail.spool import Spool, Stored
+from app.mail.kept import Kept
+from app.mail.mailer import create_mailer
+from app.mail.spool import Spool, create_spool
 from tests.factories import contact_body, make_settings
 from tests.mail.conftest import letter
 from tests.mail.scripted import Act, ScriptedServer
@@ -65,22 +66,23 @@ def files(mail_dir: Path) -> list[Path]:
     return [path for path in mail_dir.rglob("*") if path.is_file()]
 
 
-def kept(mail_dir: Path) -> list[Stored]:
-    """The messages in MAIL_DIR, which holds nothing else."""
-    stored = list(Spool(mail_dir).stored())
-    assert all(message for _, message in stored), stored
-    return [message for _, message in stored if message]
+def kept(mail_dir: Path) -> list[Kept]:
+    return Spool(mail_dir).kept()
 
 
 def field(name: str, content: bytes) -> str:
     return str(BytesHeaderParser().parsebytes(content)[name])
 
 
+def local_part(content: bytes) -> str:
+    """The local part of the Message-ID."""
+    return field("Message-ID", content).strip("<>").partition("@")[0]
+
+
 def taken(relay: SmtpServer) -> Counter[str]:
-    """How often the relay took each message, by Message-ID. What it could not answer any more counts, too."""
+    """How often the relay took each message, by its local part. What it could not answer any more counts, too."""
     arrived, refused = (
-        Counter(field("Message-ID", arrival.content) for arrival in arrivals)
-        for arrivals in (relay.arrivals, relay.refused)
+        Counter(local_part(arrival.content) for arrival in arrivals) for arrivals in (relay.arrivals, relay.refused)
     )
     return arrived - refused
 
@@ -179,7 +181,9 @@ def test_a_resend_by_hand_takes_what_the_service_is_not_sending(tmp_path: Path) 
     store(mail_dir)
     with SmtpServer(on_message=hold_the_first) as relay, serving(tmp_path, **settings(relay)):
         assert held.wait(PATIENCE)
-        commands = create_mail_commands(make_settings(mail_dir, **relay.environ), Spool(mail_dir))
+        by_hand = make_settings(mail_dir, **relay.environ)
+        spool = create_spool(by_hand)
+        commands = create_mail_commands(by_hand, create_mailer(by_hand, spool), spool)
         output = CliRunner().invoke(commands, ["resend"]).stdout
         left = len(files(mail_dir))
         released.set()
@@ -257,7 +261,7 @@ def test_an_attempt_ends_before_the_service_stops_and_no_other_begins(tmp_path: 
         exit_code = service.process.wait(SMTP_TIMEOUT + 10)
 
     assert exit_code == 0
-    assert [message.name.state for message in kept(service.mail_dir)] == [State.WAITING] * (MESSAGES - 1)
+    assert [message.is_untaken for message in kept(service.mail_dir)] == [True] * (MESSAGES - 1)
     assert len(relay.arrivals) == 1
 
 
@@ -307,13 +311,13 @@ class Operator:
 
 
 def abandoned(mail_dir: Path) -> set[str]:
-    """The Message-IDs of what is in doubt, unless somebody is handing it over now."""
+    """The local parts of what is in doubt, unless somebody is handing it over now."""
     spool, found = Spool(mail_dir), set()
     for message in kept(mail_dir):
-        if message.name.state is State.IN_DOUBT:
-            with spool.claim(message.place) as entry:
-                if entry is not None:
-                    found.add(message.message_id)
+        if message.is_doubtful:
+            with spool.claim(message) as claim:
+                if claim is not None:
+                    found.add(message.local_part)
     return found
 
 
@@ -345,12 +349,12 @@ def test_whatever_is_killed_nothing_is_lost_and_nothing_goes_twice(tmp_path: Pat
             wait_until(operator.has_no_orphans)
         in_doubt = abandoned(mail_dir)
         relay.replies = WELL
-        wait_until(lambda: {message.message_id for message in kept(mail_dir)} == abandoned(mail_dir))
+        wait_until(lambda: {message.local_part for message in kept(mail_dir)} == abandoned(mail_dir))
 
     sent = taken(relay)
     contents = [arrival.content for arrival in relay.arrivals]
-    contents += [(mail_dir / message.place).read_bytes() for message in kept(mail_dir)]
-    sender = {field("Message-ID", content): parseaddr(field("Reply-To", content))[1] for content in contents}
+    contents += [(mail_dir / message.path).read_bytes() for message in kept(mail_dir)]
+    sender = {local_part(content): parseaddr(field("Reply-To", content))[1] for content in contents}
     left = abandoned(mail_dir)
     answered = {status: {email for email, got in visitors.answers.items() if got == status} for status in (200, 500)}
     counts = {status: len(emails) for status, emails in answered.items()}

@@ -1,0 +1,144 @@
+"""What a failure is called: whom it concerns, in the name of the file, in the log and for the operator."""
+
+from __future__ import annotations
+
+import errno
+import os
+import smtplib
+import socket
+import ssl
+from pathlib import Path
+
+import pytest
+
+from app.mail.bulkhead import FullError
+from app.mail.failures import About, Failure, failure_of, quote
+from app.mail.smtp import ClosingError, InDoubtError
+from app.mail.spool import Spool
+from tests.mail.conftest import keep, letter
+
+
+def of_errno(number: int, file: str | None = None) -> OSError:
+    return OSError(number, os.strerror(number), file)
+
+
+def after_time_out(error: OSError) -> OSError:
+    error.__cause__ = TimeoutError()
+    return error
+
+
+def recipients(*codes: int) -> smtplib.SMTPRecipientsRefused:
+    return smtplib.SMTPRecipientsRefused({f"{number}@example.com": (code, b"no") for number, code in enumerate(codes)})
+
+
+NO_REASON = ssl.SSLError(1, "unknown")
+NO_REASON.reason = None  # type: ignore[assignment]  # it is None when OpenSSL does not name one
+
+MESSAGE, BUSY, SERVER, OUTCOME, HERE = About
+REFUSED = "the mail server refused"
+BROKE_OFF = "the connection to the mail server broke off"
+AWAY = "the mail server cannot be reached"
+SILENT = "the mail server did not answer within SMTP_TIMEOUT"
+UNKNOWN = "no answer came, and the mail server may have taken the message"
+
+FAILURES: list[tuple[Exception, About, str, str]] = [
+    (smtplib.SMTPSenderRefused(550, b"no", "a@b"), MESSAGE, "550", f"{REFUSED} the sender: 550 no"),
+    (smtplib.SMTPSenderRefused(451, b"no", "a@b"), BUSY, "451", f"{REFUSED} the sender: 451 no"),
+    (smtplib.SMTPDataError(554, b"no"), MESSAGE, "554", f"{REFUSED} the message: 554 no"),
+    (smtplib.SMTPDataError(452, b"no"), BUSY, "452", f"{REFUSED} the message: 452 no"),
+    (smtplib.SMTPDataError(-1, b""), SERVER, "", f"{REFUSED} the message: its reply is not SMTP"),
+    (recipients(550), MESSAGE, "550", f"{REFUSED} every recipient: 550 no"),
+    (recipients(550, 550), MESSAGE, "550", f"{REFUSED} every recipient: 550 no"),
+    (smtplib.SMTPAuthenticationError(535, b"no"), SERVER, "535", f"{REFUSED} SMTP_USERNAME with SMTP_PASSWORD: 535 no"),
+    (smtplib.SMTPConnectError(554, b"no"), SERVER, "554", f"{REFUSED} the connection: 554 no"),
+    (smtplib.SMTPHeloError(550, b"no"), SERVER, "550", f"{REFUSED} the greeting of this host: 550 no"),
+    (smtplib.SMTPResponseException(500, "no"), SERVER, "500", f"{REFUSED} a command: 500 no"),
+    (ClosingError(421, b"no"), BUSY, "421", f"{BROKE_OFF}: the server closes it: 421 no"),
+    (smtplib.SMTPServerDisconnected("gone"), SERVER, "", f"{BROKE_OFF}: gone"),
+    (InDoubtError(), OUTCOME, "", UNKNOWN),
+    (TimeoutError(), SERVER, "", SILENT),
+    (of_errno(errno.ETIMEDOUT), SERVER, "", SILENT),
+    (of_errno(errno.EHOSTUNREACH), SERVER, "", f"{AWAY}: No route to host"),
+    (of_errno(errno.ECONNRESET), SERVER, "", f"{AWAY}: Connection reset by peer"),
+    (socket.gaierror(socket.EAI_NONAME, "no such name"), SERVER, "", "SMTP_HOST was not found: no such name"),
+    (NO_REASON, SERVER, "", "TLS with the mail server failed: no reason given"),
+    (of_errno(errno.ENOSPC, "new/1"), HERE, "", "No space left on device"),
+    (FullError(), HERE, "", ""),
+]
+"""An exception, whom it concerns, the server's code, and the sentence for the operator."""
+
+
+@pytest.mark.parametrize(("error", "about", "code", "sentence"), FAILURES)
+def test_a_failure_has_its_words(error: Exception, about: About, code: str, sentence: str) -> None:
+    name = type(error).__name__
+    assert failure_of(error) == Failure(about, code or name, f"{name} {code}".rstrip(), sentence)
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        pytest.param(
+            recipients(550, 450),
+            Failure(BUSY, "450", "SMTPRecipientsRefused 450, 550", f"{REFUSED} every recipient: 550 no; 450 no"),
+            id="the mildest code counts",
+        ),
+        pytest.param(
+            after_time_out(smtplib.SMTPServerDisconnected("gone")),
+            Failure(SERVER, "TimeoutError", "SMTPServerDisconnected", SILENT),
+            id="a time-out counts more than what it led to",
+        ),
+        pytest.param(
+            after_time_out(InDoubtError()),
+            Failure(OUTCOME, "TimeoutError", "InDoubtError", UNKNOWN),
+            id="doubt counts more than the time-out that led to it",
+        ),
+    ],
+)
+def test_one_of_several_causes_counts(error: Exception, failure: Failure) -> None:
+    assert failure_of(error) == failure
+
+
+def test_a_message_that_the_disk_cannot_read_is_no_fault_of_the_server(mail_dir: Path) -> None:
+    kept = keep(mail_dir, letter(1))
+    (mail_dir / kept.path).unlink()
+    (mail_dir / kept.path).symlink_to("/proc/self/mem")
+
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        Spool(mail_dir).read(kept)
+
+    assert failure_of(caught.value) == Failure(HERE, "OSError", "OSError", "Input/output error")
+
+
+def test_the_sentence_does_not_get_into_a_log_with_the_failure() -> None:
+    assert "ana@example.com" not in repr(failure_of(smtplib.SMTPDataError(550, b"unknown: ana@example.com")))
+
+
+def test_a_reply_in_an_unknown_charset_is_quoted() -> None:
+    assert quote((550, b"usuario a\xf1ejo\x1b[0m")) == "550 usuario a\N{REPLACEMENT CHARACTER}ejo [0m"
+
+
+LONG = b"no " * 1000
+SAID = "no " * 1000
+
+QUOTING: list[tuple[OSError, str, str]] = [
+    (smtplib.SMTPDataError(554, LONG), f"{REFUSED} the message: ", f"554 {SAID}"),
+    (
+        smtplib.SMTPRecipientsRefused({"a@b": (554, LONG), "c@d": (554, LONG)}),
+        f"{REFUSED} every recipient: ",
+        "554 " + SAID,
+    ),
+    (recipients(*range(500, 599)), f"{REFUSED} every recipient: ", "; ".join(f"{code} no" for code in range(500, 599))),
+    (ClosingError(421, LONG), f"{BROKE_OFF}: the server closes it: ", f"421 {SAID}"),
+    (smtplib.SMTPException(f"Last response: {SAID}"), "", f"Last response: {SAID}"),
+]
+"""A failure, its words, and what the server has said."""
+
+
+@pytest.mark.parametrize(("error", "told", "said"), QUOTING)
+def test_300_characters_of_what_the_server_has_said_are_quoted(error: OSError, told: str, said: str) -> None:
+    assert failure_of(error).sentence == f"{told}{said[:300]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def test_a_reply_of_300_characters_is_quoted_in_full() -> None:
+    assert quote((550, b"x" * 296)) == "550 " + "x" * 296
+    assert quote((550, b"x" * 297)) == "550 " + "x" * 296 + "\N{HORIZONTAL ELLIPSIS}"
