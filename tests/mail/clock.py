@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -46,24 +45,3 @@ def run_short_after(patch: pytest.MonkeyPatch, sent: bytes, *, allowed: float, l
     patch.setattr(time, "monotonic", lambda: monotonic() + skipped)
     for kind in (socket.socket, ssl.SSLSocket):
         patch.setattr(kind, "sendall", skipping(kind.sendall))
-
-
-class Pauses(threading.Event):
-    """The event that ends a check, after so many seconds of pauses; it puts the clock forward instead of waiting."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, seconds: float) -> None:
-        super().__init__()
-        monotonic = time.monotonic
-        self.passed = 0.0
-        self.lengths: list[float] = []
-        self._seconds = seconds
-        patch.setattr(time, "monotonic", lambda: monotonic() + self.passed)
-
-    def is_set(self) -> bool:
-        return sum(self.lengths) >= self._seconds
-
-    def wait(self, timeout: float | None = None) -> bool:
-        assert timeout is not None
-        self.lengths.append(timeout)
-        self.passed += timeout
-        return self.is_set()

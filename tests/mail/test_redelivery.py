@@ -91,6 +91,12 @@ def fail_to_deliver(mailer: Mailer, *messages: Message) -> None:
             mailer.deliver(message)
 
 
+def keep_due(mail_dir: Path, messages: int) -> None:
+    """Puts messages into MAIL_DIR whose turn has come."""
+    for number in range(messages):
+        keep(mail_dir, letter(number), age=100)
+
+
 def facts(mail_dir: Path) -> list[tuple[State, int, str]]:
     """State, tries and last word of each message."""
     return [(message.state, message.tries, message.word) for message in kept(mail_dir)]
@@ -284,8 +290,7 @@ class TestStateOfTheServer:
     def test_one_message_at_which_the_server_stalls_postpones_no_other(
         self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
     ) -> None:
-        for number in range(20):
-            keep(mail_dir, letter(number), age=100)
+        keep_due(mail_dir, 20)
         with SmtpServer(replies={"message": DROP}) as server:
             service = serve(make_mailer(server))
             service.check(passes=True)
@@ -299,8 +304,7 @@ class TestStateOfTheServer:
     def test_two_lost_connections_delay_the_others_by_a_minute_at_most(
         self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
     ) -> None:
-        for number in range(20):
-            keep(mail_dir, letter(number), age=100)
+        keep_due(mail_dir, 20)
         with SmtpServer(replies={"MAIL": DROP}) as server:
             service = serve(make_mailer(server))
             service.check(passes=True)
@@ -314,8 +318,7 @@ class TestStateOfTheServer:
     def test_a_server_that_is_down_is_not_asked_for_each_message_and_the_others_count_nothing(
         self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, *, passes: bool, attempts: int
     ) -> None:
-        for number in range(20):
-            keep(mail_dir, letter(number), age=100)
+        keep_due(mail_dir, 20)
         with SmtpServer() as server:
             service = serve(make_mailer(server))
         service.check(passes=passes)
@@ -327,8 +330,7 @@ class TestStateOfTheServer:
     def test_a_live_form_that_goes_through_ends_the_delay(
         self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
     ) -> None:
-        for number in range(20):
-            keep(mail_dir, letter(number), age=100)
+        keep_due(mail_dir, 20)
         with SmtpServer(replies={"MAIL": DROP}) as server:
             service = serve(make_mailer(server))
             service.run(5)
@@ -341,8 +343,7 @@ class TestStateOfTheServer:
     def test_a_server_that_falls_silent_after_each_content_brings_few_messages_into_doubt(
         self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
     ) -> None:
-        for number in range(20):
-            keep(mail_dir, letter(number), age=100)
+        keep_due(mail_dir, 20)
         with SmtpServer(replies={"message": DROP}) as server:
             service = serve(make_mailer(server))
             service.check(passes=True)
@@ -351,8 +352,7 @@ class TestStateOfTheServer:
         assert Counter(state for state, _, _ in facts(mail_dir)) == {State.IN_DOUBT: 7, State.WAITING: 13}
 
     def test_a_server_that_says_421_is_busy(self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path) -> None:
-        for number in range(4):
-            keep(mail_dir, letter(number), age=100)
+        keep_due(mail_dir, 4)
         with SmtpServer(replies={"MAIL": "421 4.7.0 too many messages"}) as server:
             service = serve(make_mailer(server))
             service.run(5)
@@ -415,8 +415,7 @@ class TestPace:
     def test_a_relay_that_takes_nothing_is_asked_less_and_less(
         self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
     ) -> None:
-        for number in range(200):
-            keep(mail_dir, letter(number), age=100)
+        keep_due(mail_dir, 200)
         with SmtpServer(replies={"RCPT": "450 4.2.0 later"}) as server:
             service = serve(make_mailer(server))
             service.run(HOUR)
@@ -551,8 +550,7 @@ def test_of_all_that_look_after_the_store_one_hands_over_each_message(
     make_mailer: MakeMailer, mail_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.mail.pace.FIRST", 0)
-    for number in range(40):
-        keep(mail_dir, letter(number), age=100)
+    keep_due(mail_dir, 40)
 
     def hand_over(mailer: Mailer) -> None:
         redelivery = Redelivery(mailer, Spool(mail_dir), patience=10)
@@ -634,8 +632,7 @@ def test_a_large_store_is_scanned_less_often(
 
 
 def test_messages_are_counted_anew_while_they_leave(make_mailer: MakeMailer, serve: Serve, mail_dir: Path) -> None:
-    for number in range(30):
-        keep(mail_dir, letter(number), age=100)
+    keep_due(mail_dir, 30)
     with SmtpServer() as server:
         service = serve(make_mailer(server))
         service.run(1)

@@ -182,26 +182,21 @@ def test_the_dns_is_not_asked_for_the_name_of_this_host(
     assert dns.times_asked == 0
 
 
-@pytest.mark.parametrize("name", DOMAINS)
-def test_ehlo_says_the_name_of_this_host(
-    make_sender: MakeSender, message: Message, monkeypatch: pytest.MonkeyPatch, name: str
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        *(pytest.param(name, name, id=name) for name in DOMAINS),
+        *(pytest.param(name, "[127.0.0.1]", id=case) for case, name in NO_DOMAINS.items()),
+    ],
+)
+def test_ehlo_says_the_name_of_this_host_or_its_address_where_that_is_no_domain(
+    make_sender: MakeSender, message: Message, monkeypatch: pytest.MonkeyPatch, name: str, said: str
 ) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: name)
     with ScriptedServer() as server:
         send(make_sender(server), message)
 
-    assert server.connections[0].commands[0].split() == ["ehlo", name]
-
-
-@pytest.mark.parametrize("name", NO_DOMAINS.values(), ids=NO_DOMAINS)
-def test_ehlo_says_the_address_of_a_host_whose_name_is_no_domain(
-    make_sender: MakeSender, message: Message, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr(socket, "gethostname", lambda: name)
-    with ScriptedServer() as server:
-        send(make_sender(server), message)
-
-    assert server.connections[0].commands[0].split() == ["ehlo", "[127.0.0.1]"]
+    assert server.connections[0].commands[0].split() == ["ehlo", said]
 
 
 @pytest.mark.parametrize(
