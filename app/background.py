@@ -51,6 +51,8 @@ class Background:
     def stop(self) -> None:
         """End the threads and close the connections."""
         for loop in self._loops:
+            loop.wind_down()  # first all of them, so that none begins anything while another is waited for
+        for loop in self._loops:
             loop.stop()
         self.mailer.close()
         self.storage.close()
