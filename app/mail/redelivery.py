@@ -73,8 +73,9 @@ class Redelivery:
 
     def _scan(self) -> None:
         """Take the census, and the messages whose turn it is; after the return of the server, all that wait."""
-        begun, is_back = time.monotonic(), self._is_back
+        begun = time.monotonic()
         self._next_scan = begun + INTERVAL
+        is_back = self._is_back
         kept = self._spool.kept()
         self.census = Census.of(kept)
         self._resting = {path: until for path, until in self._resting.items() if until > begun}
@@ -89,7 +90,8 @@ class Redelivery:
         if removed := self._spool.remove_unfinished():
             logger.warning("%d files that nobody finished are removed from MAIL_DIR", removed)
         ended = time.monotonic()
-        self._next_scan = ended + max(INTERVAL, (ended - begun) / SHARE)
+        if is_back or not self._is_back:  # else the server has come back meanwhile, and the next scan is due
+            self._next_scan = ended + max(INTERVAL, (ended - begun) / SHARE)
 
     def _try_next(self) -> None:
         """Hand over the first message of the queue that nobody else has handed over."""

@@ -271,6 +271,23 @@ class TestReturn:
 
         assert len(server.arrivals) == 2
 
+    def test_a_return_during_a_scan_makes_the_next_one_due(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        keep(mail_dir, message)
+        scan = Spool.kept
+
+        def come_back(spool: Spool) -> object:
+            service.redelivery.server_checked(True)
+            return scan(spool)
+
+        with SmtpServer() as server:
+            service = serve(make_mailer(server))
+            monkeypatch.setattr(Spool, "kept", come_back)
+            service.run(2)
+
+        assert arrived(server) == [message.message_id]
+
     def test_a_scan_that_fails_forgets_no_return(
         self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message, monkeypatch: pytest.MonkeyPatch
     ) -> None:
