@@ -16,14 +16,14 @@ DAY = 86_400
 
 
 class Clock:
-    """The clocks, which a test puts forward; ``wall`` is the part by which the wall clock alone was set."""
+    """The clocks, which a test alone puts forward; ``wall`` is the part by which the wall clock alone was set."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.passed = self.wall = 0.0
-        now, now_ns, monotonic = time.time, time.time_ns, time.monotonic
-        patch.setattr(time, "time", lambda: now() + self.passed + self.wall)
-        patch.setattr(time, "time_ns", lambda: now_ns() + int((self.passed + self.wall) * 1e9))
-        patch.setattr(time, "monotonic", lambda: monotonic() + self.passed)
+        now, now_ns, monotonic = time.time(), time.time_ns(), time.monotonic()
+        patch.setattr(time, "time", lambda: now + self.passed + self.wall)
+        patch.setattr(time, "time_ns", lambda: now_ns + int((self.passed + self.wall) * 1e9))
+        patch.setattr(time, "monotonic", lambda: monotonic + self.passed)
 
 
 class Service:
