@@ -21,6 +21,7 @@ from tests.mail.clock import run_short_after
 from tests.mail.conftest import MakeMailer, MakeSender
 from tests.mail.scripted import Act, Connection, ScriptedServer
 from tests.mail.server import SmtpServer
+from tests.mail.service import Clock
 
 GONE: dict[str, Callable[[Connection], None]] = {
     "421 while idle": lambda connection: connection.end(b"421 4.4.2 idle for too long\r\n"),
@@ -162,19 +163,18 @@ HOUR = 3600
 
 
 def test_an_idle_process_logs_in_at_most_12_times_an_hour(
-    make_mailer: MakeMailer, mail_dir: Path, monkeypatch: pytest.MonkeyPatch
+    make_mailer: MakeMailer, mail_dir: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
     results: list[bool] = []
-    monotonic = time.monotonic
-    with SmtpServer("starttls", credentials=("web", "correct horse")) as server, monkeypatch.context() as patch:
+    with SmtpServer("starttls", credentials=("web", "correct horse")) as server:
         mailer, spool = make_mailer(server), Spool(mail_dir)
         redelivery = Redelivery(mailer, spool, patience=1)
-        patch.setattr(redelivery, "server_checked", results.append)
-        patch.setattr(time, "monotonic", lambda: monotonic() + sum(pauses))
+        monkeypatch.setattr(redelivery, "server_checked", results.append)
         check, _ = MailHealth(mailer, spool, redelivery).checks
-        while sum(pauses) < HOUR:
+        while clock.passed < HOUR:
             pauses.append(check.run())
+            clock.passed += pauses[-1]
 
     assert set(pauses) == {CHECK_INTERVAL}
     assert results == [True] * len(pauses)

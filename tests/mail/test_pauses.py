@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,40 +12,38 @@ from app.mail.redelivery import Redelivery
 from app.mail.smtp import CHECK_SECONDS
 from app.mail.spool import Spool
 from tests.fakes import RecordingMailer
+from tests.mail.service import Clock
 
 
 class Outage(RecordingMailer):
     """A mailer whose checks fail after all the time that a check may take, until the server is back."""
 
-    def __init__(self, failures: int, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, failures: int, clock: Clock) -> None:
         super().__init__()
-        self.passed = 0.0
         self.failures = failures
-        monotonic = time.monotonic
-        patch.setattr(time, "monotonic", lambda: monotonic() + self.passed)
         self.ended: list[float] = []
+        self._clock = clock
 
     def check(self) -> None:
         if len(self.ended) < self.failures:
-            self.passed += CHECK_SECONDS
-            self.ended.append(self.passed)
+            self._clock.passed += CHECK_SECONDS
+            self.ended.append(self._clock.passed)
             raise TimeoutError
         self.ended.append(0)
 
 
 def test_a_server_that_fails_is_checked_less_often_and_no_result_is_older_than_30_seconds(
-    mail_dir: Path, monkeypatch: pytest.MonkeyPatch
+    mail_dir: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results: list[bool] = []
-    with monkeypatch.context() as patch:
-        outage, spool = Outage(5, patch), Spool(mail_dir)
-        redelivery = Redelivery(outage, spool, patience=10)  # type: ignore[arg-type]
-        patch.setattr(redelivery, "server_checked", results.append)
-        (server, _) = MailHealth(outage, spool, redelivery).checks  # type: ignore[arg-type]
-        pauses = []
-        for _ in range(7):
-            pauses.append(server.run())
-            outage.passed += pauses[-1]
+    outage, spool = Outage(5, clock), Spool(mail_dir)
+    redelivery = Redelivery(outage, spool, patience=10)  # type: ignore[arg-type]
+    monkeypatch.setattr(redelivery, "server_checked", results.append)
+    (server, _) = MailHealth(outage, spool, redelivery).checks  # type: ignore[arg-type]
+    pauses = []
+    for _ in range(7):
+        pauses.append(server.run())
+        clock.passed += pauses[-1]
 
     assert pauses == [15, 15 * GROWTH, 20, 20, 20, 15, 15]
     assert max(later - earlier for earlier, later in pairwise(outage.ended[:5])) <= MAX_AGE == 30
