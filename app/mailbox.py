@@ -1,11 +1,10 @@
 """Mailboxes of the operator: an e-mail address with or without a name (RFC 5322, section 3.4)."""
 
-from __future__ import annotations
-
 import re
 from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
+from email.utils import quote
 
 LINE_LENGTH = 78
 """The longest header line in characters (RFC 5322, section 2.1.1)."""
@@ -80,6 +79,11 @@ def address_list(mailboxes: Iterable[Mailbox]) -> str:
     return ",\r\n ".join(mailbox.header for mailbox in mailboxes)
 
 
+def unstructured(name: str, text: str) -> str:
+    """The value of this header field: plain text if it is ASCII and short, else encoded words."""
+    return text if text.isascii() and len(f"{name}: {text}") <= LINE_LENGTH else encoded_words(text)
+
+
 def encoded_words(text: str) -> str:
     """The text as encoded words (RFC 2047), one on each line, which no text can break out of."""
     words, rest = [], text.encode()
@@ -91,7 +95,7 @@ def encoded_words(text: str) -> str:
 
 
 def _phrase(name: str) -> str:
-    quoted = name if _WORDS.fullmatch(name) else '"' + re.sub(r'(["\\])', r"\\\1", name) + '"'
+    quoted = name if _WORDS.fullmatch(name) else f'"{quote(name)}"'
     return quoted if name.isascii() and len(f"{_LONGEST_FIELD}{quoted}") < LINE_LENGTH else encoded_words(name)
 
 

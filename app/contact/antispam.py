@@ -1,17 +1,10 @@
-"""The checks against spam: honeypot, age of the form, captcha. Each is a pure function."""
-
-from __future__ import annotations
+"""The checks against spam besides the honeypot: age of the form, captcha. Each is a pure function."""
 
 from app.errors import ApiError, ErrorCode
 
 MIN_AGE_SECONDS = 2
 MAX_AGE_SECONDS = 3600
 CAPTCHA_LENGTH = 5
-
-
-def is_honeypot_filled(value: object) -> bool:
-    """True when the field that no person sees holds text; white space is text."""
-    return isinstance(value, str) and value != ""
 
 
 def check_age(rendered_at: int | None, now: int) -> None:
@@ -38,8 +31,7 @@ def check_captcha(expected: str | None, typed: str | None) -> None:
     """
     if expected is None and typed is None:
         return
-    if expected is None or typed is None or expected.casefold() != typed.casefold():
-        raise ApiError(ErrorCode.BAD_CAPTCHA)
+    expected, typed = expected or "", typed or ""
     # The length is checked apart, because case folding can change it: ß folds into ss.
-    if len(expected) != CAPTCHA_LENGTH or len(typed) != CAPTCHA_LENGTH:
+    if expected.casefold() != typed.casefold() or not len(expected) == len(typed) == CAPTCHA_LENGTH:
         raise ApiError(ErrorCode.BAD_CAPTCHA)

@@ -1,21 +1,17 @@
 """The fields of the contact forms and the values that each accepts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, cast
 
 from email_validator import EmailNotValidError, EmailSyntaxError, validate_email
 from marshmallow import INCLUDE, Schema, ValidationError, fields, pre_load
-from marshmallow.validate import Length, OneOf, Range
+from marshmallow.validate import Length, OneOf
 
 from app.contact.submission import FORM_TYPES, Address
 from app.contact.typed import visible, with_lf
 
 MAX_ADDRESS_BYTES = 254
 """The longest address in bytes. A path has 256, its angle brackets included (RFC 5321, section 4.5.3.1.3)."""
-
-_INT64_DIGITS = 19
 
 
 class _Text(fields.String):
@@ -27,44 +23,33 @@ class _Text(fields.String):
         return with_lf(super()._deserialize(value, attr, data, **kwargs))
 
 
-class _Email(_Text):
+def _address(value: Any) -> Address:
     """An address with a valid syntax; the DNS is not asked."""
-
-    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any) -> Any:
-        text = super()._deserialize(value, attr, data, **kwargs).strip()
-        try:
-            # The library normalises the text before it checks the length. Many combining marks would take it seconds.
-            if len(text.encode(errors="replace")) > MAX_ADDRESS_BYTES:
-                raise EmailSyntaxError("The address is too long.")
-            # test_environment: the syntax of addresses under .test is valid, and test tools generate them.
-            address = validate_email(text, check_deliverability=False, test_environment=True)
-            if visible(address.normalized) != address.normalized:
-                raise EmailSyntaxError("The address has an invisible character.")
-        except EmailNotValidError as error:
-            raise ValidationError("Debe ser una dirección de correo electrónico.") from error
-        return Address(address.normalized, address.ascii_email)
+    try:
+        text = value.strip() if isinstance(value, str) else ""
+        # The library normalises the text before it checks the length. Many combining marks would take it seconds.
+        if len(text.encode(errors="replace")) > MAX_ADDRESS_BYTES:
+            raise EmailSyntaxError("The address is too long.")
+        # test_environment: the syntax of addresses under .test is valid, and test tools generate them.
+        address = validate_email(text, check_deliverability=False, test_environment=True)
+        if visible(address.normalized) != address.normalized:
+            raise EmailSyntaxError("The address has an invisible character.")
+    except EmailNotValidError as error:
+        raise ValidationError("Debe ser una dirección de correo electrónico.") from error
+    return Address(address.normalized, address.ascii_email)
 
 
-class _EpochMilliseconds(fields.Integer):
+def _epoch_milliseconds(value: Any) -> int:
     """Milliseconds since 1970 as an integer, or as the digits that a form sends."""
-
-    default_error_messages = {  # noqa: RUF012 - marshmallow types it as an instance's
-        "invalid": "Debe ser un número entero de milisegundos.",
-        "too_large": "Debe ser un número entero de 64 bits.",
-    }
-
-    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any) -> int:
-        if isinstance(value, str):
-            if not (value.isascii() and value.isdigit()):
-                raise self.make_error("invalid")
-            digits = value.lstrip("0") or "0"
-            value = int(digits) if len(digits) <= _INT64_DIGITS else 1 << 64
-        elif isinstance(value, float) and value.is_integer():
-            value = int(value)  # 1.0 is an integer in JSON Schema
-        result = super()._deserialize(value, attr, data, **kwargs)
-        if result is None:
-            raise self.make_error("invalid")
-        return result
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value.lstrip("0")[:20] or 0)  # 20 digits are too many for 64 bits
+    elif isinstance(value, float) and value.is_integer():
+        value = int(value)  # 1.0 is an integer in JSON Schema
+    if type(value) is not int:  # nor is a bool one
+        raise ValidationError("Debe ser un número entero de milisegundos.")
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValidationError("Debe ser un número entero de 64 bits.")
+    return value
 
 
 def _at_most(characters: int) -> Length:
@@ -81,10 +66,8 @@ class ContactSchema(Schema):
         unknown = INCLUDE
 
     form_type = _Text(required=True, validate=OneOf(FORM_TYPES))
-    email = _Email(required=True)
-    ts = _EpochMilliseconds(
-        strict=True, validate=Range(-(1 << 63), (1 << 63) - 1, error="Debe ser un número entero de 64 bits.")
-    )
+    email = fields.Function(deserialize=_address, required=True)
+    ts = fields.Function(deserialize=_epoch_milliseconds)
     nombre = _Text(validate=_at_most(200))
     empresa = _Text(validate=_at_most(200))
     telefono = _Text(validate=_at_most(40))

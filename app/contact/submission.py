@@ -1,11 +1,16 @@
 """The names that all parts of the contact forms share."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 
-FORM_TYPES = ("demo", "ventas", "onboarding", "distribuidor")
+KINDS = {
+    "demo": "Solicitud de demostración",
+    "ventas": "Mensaje para el equipo de ventas",
+    "onboarding": "Alta de comercio",
+    "distribuidor": "Candidatura al programa de distribuidores",
+}
+"""The Spanish name of each kind of form."""
+FORM_TYPES = tuple(KINDS)
 UNKNOWN_FORM_TYPE = "-"
 HONEYPOT = "_bp_check"
 """The field that no person sees."""

@@ -13,7 +13,8 @@ from playwright.sync_api import Browser, expect
 
 from app.api.contact import ACCEPTED
 from app.contact.antispam import MIN_AGE_SECONDS
-from app.contact.letter import ASKED, KINDS
+from app.contact.letter import ASKED
+from app.contact.submission import KINDS
 from tests.browser.conftest import Later, Visit
 from tests.browser.steps import COUNTDOWN, COUNTDOWN_ENDS, RECEIVED, lines_of
 from tests.browser.visitor import FIELDS, Visitor

@@ -22,4 +22,4 @@ def checked(**changes: Any) -> dict[str, Any]:
 
 def letter_of(**changes: Any) -> Letter:
     """The letter of a valid body with these changes."""
-    return Letter.of(checked(**changes), received=RECEIVED, reference=REFERENCE)
+    return Letter(checked(**changes), received=RECEIVED, reference=REFERENCE)

@@ -1,24 +1,14 @@
-"""Honeypot, age of the form and captcha, each by its own rule."""
+"""Age of the form and captcha, each by its own rule."""
 
 from __future__ import annotations
 
 import pytest
 
-from app.contact.antispam import check_age, check_captcha, is_honeypot_filled
+from app.contact.antispam import check_age, check_captcha
 from app.errors import ApiError, ErrorCode
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000
-
-
-@pytest.mark.parametrize("value", ["x", " ", "\t", "\n", "\u00a0", "\u200b", "0"], ids=ascii)
-def test_any_text_fills_the_honeypot(value: str) -> None:
-    assert is_honeypot_filled(value)
-
-
-@pytest.mark.parametrize("value", [None, "", 0, 1, True, [], ["x"], {"a": "x"}], ids=repr)
-def test_what_is_no_text_leaves_the_honeypot_empty(value: object) -> None:
-    assert not is_honeypot_filled(value)
 
 
 @pytest.mark.parametrize("age", [2000, 2001, HOUR - 1, HOUR])

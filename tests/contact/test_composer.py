@@ -17,8 +17,7 @@ from freezegun import freeze_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.contact.composer import Composer
-from app.contact.rendering import text_of
+from app.contact.composer import TEXT, Composer
 from app.mail import message as mail
 from app.mailbox import Mailbox, encoded_words
 from tests.contact.submissions import RECEIVED_AT, checked, letter_of
@@ -432,4 +431,4 @@ def test_whatever_is_typed_the_message_keeps_its_form(
     subject = letter_of(form_type=form_type, **changes).subject
     assert decoded_subject(content) == parse(content)["Subject"] == subject
     assert len(subject) <= 120
-    assert part(content, "plain") == text_of(letter_of(form_type=form_type, **changes, **extras))
+    assert part(content, "plain") == TEXT.render(letter=letter_of(form_type=form_type, **changes, **extras))

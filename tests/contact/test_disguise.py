@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import email
+import re
+import unicodedata
 from email.policy import default
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from app.contact.composer import Composer
-from app.contact.rendering import text_of
+from app.contact.composer import HTML, TEXT, Composer
 from app.contact.schema import examine
-from app.contact.typed import one_line, shorten, visible
+from app.contact.typed import one_line, visible
 from app.mailbox import Mailbox
 from tests.contact.submissions import checked, letter_of
 from tests.factories import REQUEST_ID, contact_body
@@ -39,7 +40,7 @@ def compose(**changes: Any) -> bytes:
 
 
 def text(**changes: Any) -> str:
-    return text_of(letter_of(**changes))
+    return TEXT.render(letter=letter_of(**changes))
 
 
 @pytest.mark.parametrize("space", SPACES, ids=ascii)
@@ -121,6 +122,12 @@ def test_one_of_two_joiners_stays() -> None:
     assert visible("می\u200c\u200cخواهم") == "می\u200cخواهم"  # noqa: RUF001 - no Latin letters
 
 
-def test_no_flag_is_cut() -> None:
-    for length in range(3, 20):
-        assert len(shorten("🇺🇾" * 30, length)) % 2 == 1
+@pytest.mark.parametrize("before", ["", "a ", "a\n", "\t", "\0", "\u2028", "\u200b", "_", "-"], ids=ascii)
+@pytest.mark.parametrize("mark", ["\u0338", "\u0338\u0301"], ids=ascii)
+def test_no_mark_can_join_the_end_of_a_tag(before: str, mark: str) -> None:
+    typed = f"{before}{mark}x"
+    changes: dict[str, Any] = dict.fromkeys(("nombre", "empresa", "telefono", "mensaje", "tema", "otro"), typed)
+    html = HTML.render(letter=letter_of(**changes, lista=[typed, [typed]], objeto={typed: typed}, **{typed: typed}))
+
+    assert not re.search(f"[>\\s]{mark[0]}", html)
+    assert unicodedata.normalize("NFC", html).count(">") == html.count(">")

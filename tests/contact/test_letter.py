@@ -16,7 +16,16 @@ INVISIBLE = ["\u200b", "\u202e", "\u2066\u2069", "\u3164", "\u2800", "\ufe0f", "
 
 
 def others(**extra: Any) -> list[tuple[str, Any]]:
-    return [(field.label, field.value) for field in letter_of(**extra).others]
+    return [(field.label, value_of(field)) for field in letter_of(**extra).others]
+
+
+def value_of(field: Field) -> Any:
+    """A text, a list of texts, or an object of them by their labels."""
+    if not field.items:
+        return field.text
+    if field.items[0].label:
+        return {item.label: item.text for item in field.items}
+    return [item.text for item in field.items]
 
 
 def shown(value: Any) -> Any:
@@ -31,9 +40,9 @@ class TestParts:
         body = contact_body()
         values, _ = examine(dict(reversed(body.items())))
 
-        letter = Letter.of(values, received="", reference="")
+        letter = Letter(values, received="", reference="")
 
-        assert [(field.label, field.value) for field in letter.sender] == [
+        assert [(field.label, field.text) for field in letter.sender] == [
             ("Nombre", "María Ñúñez"),
             ("Empresa", "Comercio Ejemplo S.L."),
             ("Correo electrónico", "maria@example.com"),
@@ -63,7 +72,7 @@ class TestParts:
     def test_a_field_with_the_label_of_another_one_stands_apart(self, name: str) -> None:
         letter = letter_of(**{name: "x"})
 
-        assert [field.value for field in letter.others] == ["x"]
+        assert [field.text for field in letter.others] == ["x"]
         assert (letter.sender, letter.asked, letter.message) == (letter_of().sender, [], letter_of().message)
 
     @pytest.mark.parametrize("blank", ["", " ", "\t\n", *INVISIBLE], ids=ascii)
@@ -73,7 +82,7 @@ class TestParts:
 
     @pytest.mark.parametrize("blank", ["", " ", "\t\n", *INVISIBLE], ids=ascii)
     def test_other_fields_of_nothing_visible_are_left_out(self, blank: str) -> None:
-        letter = letter_of(mensaje=blank, tema=blank, otro=blank, lista=[blank, [blank]], objeto={"a": blank})
+        letter = letter_of(mensaje=blank, tema=blank, otro=blank, lista=[blank, []], objeto={"a": blank})
 
         assert (letter.message, letter.asked, letter.others) == ("", [], [])
 
@@ -84,7 +93,7 @@ class TestParts:
     def test_a_name_cannot_be_written_backwards(self) -> None:
         letter = letter_of(nombre="Ana \u202egnp.exe", empresa="\u2067Banco\u2069")
 
-        assert [field.value for field in letter.sender][:2] == ["Ana gnp.exe", "Banco"]
+        assert [field.text for field in letter.sender][:2] == ["Ana gnp.exe", "Banco"]
 
 
 class TestValues:
@@ -99,13 +108,9 @@ class TestValues:
             (10**40, "1" + "0" * 40),
             ("uno\r\ndos", "uno\ndos"),
             (["a", 1, None, "", True], ["a", "1", "Sí"]),
-            ([["a"], ["b", ["c"]]], [["a"], ["b", ["c"]]]),
-            (
-                {"ciudad": "Cádiz", "calle": None, "tiendas": [1]},
-                (Field("Ciudad", "Cádiz"), Field("Tiendas", ["1"])),
-            ),
-            ([{"n": 1}, {"n": 2}], [(Field("N", "1"),), (Field("N", "2"),)]),
-            ([[[["a", {"b": "ñ"}], []]]], [[['["a", {"b": "ñ"}]']]]),
+            ([["a\nb"], ["ñ", [1.5, None]], {"n": True}], ['["a\\nb"]', '["ñ", [1.5, null]]', '{"n": true}']),
+            ({"ciudad": "Cádiz", "calle": None, "tiendas": [1]}, {"Ciudad": "Cádiz", "Tiendas": "[1]"}),
+            ([["a\u202e\u2028\x1b"]], ['["a "]']),
             (" a   b\n\t c ", "a b\nc"),
         ],
         ids=str,
@@ -141,8 +146,7 @@ class TestRows:
         [
             pytest.param([str(number) for number in range(500)], id="list"),
             pytest.param({f"d{number}": "x" for number in range(500)}, id="object"),
-            pytest.param([{"a": {"b": "x"}}] * 100, id="objects in objects"),
-            pytest.param([["x"] * 20] * 20, id="lists in a list"),
+            pytest.param([{"a": "x"}] * 190, id="objects in a list"),
             pytest.param("x\n" * 500, id="lines"),
             pytest.param(["x\n" * 500], id="lines in a list"),
         ],
@@ -173,18 +177,15 @@ class TestLabels:
             ("cajas_abiertas", "Cajas abiertas"),
             ("VolumenMensual", "Volumen mensual"),
             ("Volumen Mensual", "Volumen Mensual"),
+            ("volumen-mensual", "Volumen mensual"),
             ("volumen mensual", "Volumen mensual"),
             ("añoFundación", "Año fundación"),
             ("últimaÚltima", "Última última"),
             ("numeroRUT", "Numero RUT"),
             ("RUT", "RUT"),
-            ("RUTEmpresa", "RUT empresa"),
-            ("PYMEs", "PYMEs"),
-            ("cantidadPOSActual", "Cantidad POS actual"),
-            ("nombreYApellido", "Nombre y apellido"),
             ("linea2Calle", "Linea2 calle"),
             ("país", "País"),
-            ("e-mail", "E-mail"),
+            ("e-mail", "E mail"),
             ("a__b\nc\u2028d", "A b c d"),
             ("volumen\u200bMensual\u202e", "Volumen mensual"),
             ("支付", "支付"),
@@ -198,7 +199,7 @@ class TestLabels:
 
     def test_a_field_without_a_name_says_so(self) -> None:
         assert others(**{"": "x"}) == [("(sin nombre)", "x")]
-        assert shown({"": "x"}) == (Field("(sin nombre)", "x"),)
+        assert shown({"": "x"}) == {"(sin nombre)": "x"}
 
     def test_two_fields_with_one_label_both_stay(self) -> None:
         assert others(otroDato="a", otro_dato="b") == [("Otro dato", "a"), ("Otro dato", "b")]

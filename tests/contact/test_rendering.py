@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.contact.rendering import HTML_HEAD, html_of, text_of
+from app.contact.composer import HTML, TEXT
 from tests.contact.submissions import RECEIVED, letter_of
 from tests.factories import REFERENCE
 
@@ -18,7 +18,8 @@ EVERYTHING: dict[str, Any] = {
     "acepta": True,
     "productos": ["TPV", "Pagos en línea"],
     "direccion": {"calle": "Mayor 1", "ciudad": "Cádiz"},
-    "tiendas": [{"ciudad": "Cádiz", "cajas": 2}, {"ciudad": "Jaén", "abre": ["lunes", "martes"]}],
+    "tiendas": [{"ciudad": "Cádiz", "cajas": 2}, ["Jaén", True]],
+    "contacto": {"nombre": "Luis", "horario": [9, 17], "nota": "dos\nlíneas"},
     "nota": "uno\n\ndos",
 }
 
@@ -47,7 +48,7 @@ MARKUP = {
 
 
 def text(**changes: Any) -> str:
-    return text_of(letter_of(**changes))
+    return TEXT.render(letter=letter_of(**changes))
 
 
 class Page(HTMLParser):
@@ -55,7 +56,7 @@ class Page(HTMLParser):
 
     def __init__(self, **changes: Any) -> None:
         super().__init__()
-        self.html = HTML_HEAD + html_of(letter_of(**changes))
+        self.html = HTML.render(letter=letter_of(**changes))
         self.rows: list[tuple[str, str]] = []
         self.headings: list[str] = []
         self.message = ""
@@ -129,12 +130,14 @@ Direccion:
     Calle: Mayor 1
     Ciudad: Cádiz
 Tiendas:
-    - Ciudad: Cádiz
-      Cajas: 2
-    - Ciudad: Jaén
-      Abre:
-          - lunes
-          - martes
+    - {"ciudad": "Cádiz", "cajas": 2}
+    - ["Jaén", true]
+Contacto:
+    Nombre: Luis
+    Horario: [9, 17]
+    Nota:
+        dos
+        líneas
 Nota:
     uno
 
@@ -252,6 +255,7 @@ class TestHtml:
         [
             ("שלם!", '<span dir="rtl">שלם!</span>'),
             ("Hola שלם!", '<span dir="ltr">Hola שלם!</span>'),
+            ("<שלם>", '<span dir="rtl">&lt;שלם&gt;</span>'),
             ("Hola", "Hola"),
         ],
     )
@@ -282,7 +286,7 @@ class TestHtml:
         page = Page(**{name: "x"})
 
         assert page.tags == Page(otro="x").tags
-        assert page.rows[-1][0].casefold() == name.replace("_", " ").casefold().replace("  class  ", " class ")
+        assert page.rows[-1][0].casefold() == " ".join(re.sub("[_-]", " ", name).split()).casefold()
 
     def test_an_ordinary_page_is_small_and_fetches_nothing(self) -> None:
         html = Page(**EVERYTHING).html
@@ -293,8 +297,8 @@ class TestHtml:
     def test_every_layout_table_says_that_it_is_one(self) -> None:
         tables = [tag for tag in Page(**EVERYTHING).tags if tag.startswith("table")]
 
-        # The tables of data: sender, tema, other fields, an address and two shops.
-        assert sum("role=presentation" not in table for table in tables) == 6
+        # The tables of data: sender, tema, other fields, an address and a contact.
+        assert sum("role=presentation" not in table for table in tables) == 5
         assert all("cellpadding=0 cellspacing=0 border=0" in table for table in tables)
 
     def test_widths_and_backgrounds_stand_in_attributes(self) -> None:

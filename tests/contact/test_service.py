@@ -82,6 +82,18 @@ def test_a_wrong_type_elsewhere_is_an_invalid_body(service: ContactService, name
     assert list(refusal.value.details["fields"]) == [name]
 
 
+@pytest.mark.parametrize("text", ["x", " ", "\t", "\n", "\u00a0", "\u200b", "0"], ids=ascii)
+def test_any_text_fills_the_honeypot(service: ContactService, mailer: RecordingMailer, text: str) -> None:
+    assert outcome(service, mailer, contact_body(_bp_check=text)) == "discarded"
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_what_is_no_text_leaves_the_honeypot_empty(
+    service: ContactService, mailer: RecordingMailer, value: str | None
+) -> None:
+    assert outcome(service, mailer, contact_body(_bp_check=value)) == "delivered"
+
+
 def test_an_invalid_form_type_lists_the_four(service: ContactService) -> None:
     with pytest.raises(ApiError) as refusal:
         service.submit(contact_body(form_type="soporte"), REQUEST_ID)

@@ -6,7 +6,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from app.contact.composer import Composer
-from app.contact.letter import KINDS
+from app.contact.submission import KINDS
 from app.mail.message import Message
 from app.mailbox import Mailbox
 from tests.contact.submissions import checked

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import pytest
 from freezegun import freeze_time
 
-from app.contact.letter import KINDS, SUBJECT_LENGTH
+from app.contact.letter import SUBJECT_LENGTH
 from app.contact.schema import examine
+from app.contact.submission import KINDS
 from tests.factories import REFERENCE, contact_body
 from tests.message.letters import LETTERS, MESSAGES, RECIPIENTS, SENDER, UNFIT_NAMES, compose
 from tests.message.readers import Reading, as_shown_by, read_by_mutt, read_by_node, read_by_old_python, read_by_python

@@ -9,7 +9,7 @@ from email.utils import format_datetime, localtime
 from pathlib import Path
 from typing import Any
 
-from app.contact.letter import KINDS
+from app.contact.submission import KINDS
 from tests.message.letters import EXTRAS, compose
 
 PATIENCE = 300

@@ -13,7 +13,7 @@ from threading import Event
 
 import pytest
 
-from app.contact.letter import KINDS
+from app.contact.submission import KINDS
 from tests.mta.conftest import Serve, Service
 from tests.mta.postfix import CLOSED_WHILE_IDLE, Postfix, running
 
