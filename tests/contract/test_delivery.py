@@ -246,8 +246,7 @@ Tiendas: 12
 Activo: Sí
 Direccion:
     Ciudad: Cádiz
-    Calles:
-        - a
+    Calles: ["a", null]
 """ in text_of(server.arrivals[0])
 
 
