@@ -64,8 +64,8 @@ class Letter:
         self.subject = _subject(self.kind, who["empresa"] or who["nombre"] or who["email"])
         self.name = who["nombre"]
         # A local part may look like an encoded word (RFC 2047), which a mail reader would decode.
-        is_encoded = address.ascii is None or ("=?" in address.ascii and "?=" in address.ascii)
-        self.reply_to = "" if is_encoded else address.ascii
+        unfit = address.ascii is None or ("=?" in address.ascii and "?=" in address.ascii)
+        self.reply_to = "" if unfit else address.ascii
         """The address of the visitor as a header can carry it; empty when none can."""
         answer = quote(address.ascii or address.normalized, safe="@")
         mailto = f"mailto:{answer}?subject={quote(f'Re: {self.subject}', safe='')}"  # RFC 6068

@@ -389,6 +389,12 @@ class TestLines:
     def test_line_breaks_are_not_encoded(self) -> None:
         assert not re.search(b"=0[AD]", compose(mensaje="uno\n\ndos").content)
 
+    def test_no_line_is_one_that_an_mbox_would_change(self) -> None:
+        content = compose(mensaje="a\nFrom b\n\nFrom c").content
+
+        assert b"\r\nFrom " not in content
+        assert part(content, "plain").endswith("\n\na\nFrom b\n\nFrom c\n")
+
     def test_no_text_can_know_or_hold_the_boundary(self) -> None:
         boundaries = {email.message_from_bytes(compose().content).get_boundary("") for _ in range(20)}
 

@@ -288,6 +288,14 @@ class TestHtml:
         assert page.tags == Page(otro="x").tags
         assert page.rows[-1][0].casefold() == " ".join(re.sub("[_-]", " ", name).split()).casefold()
 
+    def test_the_template_escapes_by_itself(self) -> None:
+        letter = letter_of()
+        letter.kind = "<b>'"
+
+        assert "<b>'</h1>" not in HTML.render(letter=letter)
+        assert "&lt;b&gt;&#39;</h1>" in HTML.render(letter=letter)
+        assert TEXT.render(letter=letter).startswith("<b>'\n")
+
     def test_an_ordinary_page_is_small_and_fetches_nothing(self) -> None:
         html = Page(**EVERYTHING).html
 
