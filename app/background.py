@@ -1,19 +1,17 @@
 """Threads and connections beside the requests."""
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from app.loop import Loop
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer
 from app.mail.redelivery import Redelivery
 from app.ratelimit.storage import Storage
 
 if TYPE_CHECKING:
-    from app.loop import Loop
     from app.metrics.exporter import Exporter
 
 
@@ -25,7 +23,7 @@ class Background:
     mail_health: MailHealth
     mailer: Mailer
     redelivery: Redelivery
-    exporter: Exporter | None
+    exporter: "Exporter | None"
     """The server of the metrics; None without METRICS_BIND."""
     _is_started: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)

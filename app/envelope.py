@@ -1,7 +1,5 @@
 """The two bodies that the service answers with: success and error."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

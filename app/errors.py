@@ -1,7 +1,5 @@
 """The error catalogue: every code the service answers with, its status and its Spanish texts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Self

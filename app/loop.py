@@ -1,7 +1,5 @@
 """Work that repeats: a thread with pauses that can be woken and stopped."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

@@ -1,13 +1,12 @@
 """The versions of the API and their life cycle: current, deprecated, sunset."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from email.utils import format_datetime
 from enum import StrEnum
+from typing import Self
 
 from app.settings import Settings
 
@@ -86,7 +85,7 @@ class Versions:
         """Every version, sunset ones included."""
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Versions:
+    def from_settings(cls, settings: Settings) -> Self:
         """The registry with v1 in the life cycle that the settings announce."""
         lifecycle = None
         if settings.api_v1_deprecated_on and settings.api_v1_sunset_on and settings.api_v1_successor:

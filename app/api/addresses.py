@@ -1,7 +1,5 @@
 """The client of a request and the base address of the service, as far as the trusted proxies vouch for them."""
 
-from __future__ import annotations
-
 import logging
 import re
 from typing import Any

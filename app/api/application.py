@@ -1,12 +1,11 @@
 """The Flask application of the service."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 import flask
 
@@ -15,9 +14,6 @@ from app.api.request import OWN_REQUEST, Request, request
 from app.background import Background
 from app.errors import ApiError, ErrorCode
 from app.logs import drop_exception_text, log_unforeseen
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,5 @@
 """The body of a contact request: read whole or not at all, then parsed strictly."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

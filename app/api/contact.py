@@ -1,7 +1,5 @@
 """The contact view, the same under the versioned path and under its legacy alias."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from app import envelope

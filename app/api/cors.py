@@ -1,7 +1,5 @@
 """Cross-origin requests. flask-cors decides whether an origin may read a response."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

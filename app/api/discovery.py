@@ -1,7 +1,5 @@
 """The index of the API and its versioning policy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from flask import Blueprint

@@ -1,7 +1,5 @@
 """The error handlers: every error becomes a response in the envelope."""
 
-from __future__ import annotations
-
 import re
 from http import HTTPStatus
 

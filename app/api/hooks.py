@@ -1,7 +1,5 @@
 """The hooks around every view: the admission of a request, and the fields of every response."""
 
-from __future__ import annotations
-
 from http import HTTPStatus
 from urllib.parse import urlsplit
 

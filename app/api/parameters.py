@@ -1,7 +1,5 @@
 """The rule of the query parameters: a documented one takes its allowed values and nothing else."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from app.api.request import request

@@ -1,7 +1,5 @@
 """Every path of the service, and the methods of a path."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from app.versions import API_ROOT, Versions

@@ -1,7 +1,5 @@
 """The request and what the service knows of it."""
 
-from __future__ import annotations
-
 import random
 import time
 from typing import Any, cast

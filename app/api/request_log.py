@@ -1,7 +1,5 @@
 """The log line of each request, and the names that log and metrics give a request: a client can choose none of them."""
 
-from __future__ import annotations
-
 import logging
 import time
 

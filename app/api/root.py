@@ -1,7 +1,5 @@
 """The paths at the site root: the legacy contact path and the OpenAPI document."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Version 1 of the API: its index, health and contact."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A bulkhead: some of the worker's threads are never inside SMTP, however slow the mail server is."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The group ``flask --app wsgi mail``: the operator's commands, what they send and delete, and their exit statuses."""
 
-from __future__ import annotations
-
 import io
 import logging
 import math

@@ -1,7 +1,5 @@
 """Failures of a hand-over: whom they concern, and how the name of a file, the log and the operator call them."""
 
-from __future__ import annotations
-
 import smtplib
 import socket
 import ssl

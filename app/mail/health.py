@@ -1,7 +1,5 @@
 """The checks of the mail server and of MAIL_DIR. They run in the background, and all requests share the results."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import math

@@ -1,12 +1,10 @@
 """A kept message as the name of its file tells it: what may be shown of it, its state and its next turn."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from app.mail.message import reference
 
@@ -158,7 +156,7 @@ class Census(NamedTuple):
     """The time at which the oldest message in each state was stored, in seconds since 1970."""
 
     @classmethod
-    def of(cls, messages: Iterable[Kept]) -> Census:
+    def of(cls, messages: Iterable[Kept]) -> Self:
         """The numbers of these messages."""
         youngest_first = sorted(messages, reverse=True)
         oldest = {kept.state: kept.stored_at for kept in youngest_first}

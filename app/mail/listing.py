@@ -1,7 +1,5 @@
 """The kept messages as the operator reads them: a table, JSON and a whole message."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """The delivery of an accepted message: write it to disk, hand it to the mail server, delete it from the disk."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator

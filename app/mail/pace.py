@@ -1,7 +1,5 @@
 """The pace at which kept messages are handed over again: the mail server has room for live forms first."""
 
-from __future__ import annotations
-
 from app.mail.failures import About
 
 FIRST = 1.0

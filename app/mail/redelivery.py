@@ -1,7 +1,5 @@
 """The second and all later attempts: kept messages are handed over again in the background."""
 
-from __future__ import annotations
-
 import logging
 import math
 import time

@@ -1,7 +1,5 @@
 """The mail server's addresses, looked up in limited time, and the name that this host gives itself in SMTP."""
 
-from __future__ import annotations
-
 import re
 import socket
 import threading

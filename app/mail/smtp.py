@@ -1,7 +1,5 @@
 """SMTP: one deadline for a whole hand-over, connections that are kept, few round trips."""
 
-from __future__ import annotations
-
 import binascii
 import logging
 import re
@@ -111,7 +109,7 @@ class SmtpSender:
         while connection := self._take_idle(Deadline(1)):
             connection.leave()
 
-    def _take_idle(self, deadline: Deadline) -> _Connection | None:
+    def _take_idle(self, deadline: Deadline) -> "_Connection | None":
         """The connection that was used last, if there is one; those that were idle for too long are closed."""
         with suppress(IndexError):  # there is none, or another thread has just taken it
             while time.monotonic() - self._idle[0][0] >= IDLE_SECONDS:
@@ -121,7 +119,7 @@ class SmtpSender:
             return connection
         return None
 
-    def _connect(self, deadline: Deadline) -> _Connection:
+    def _connect(self, deadline: Deadline) -> "_Connection":
         settings, connected = self._settings, self._open_socket(deadline)
         if settings.smtp_security == "tls":
             connected.settimeout(deadline.remaining())
@@ -154,7 +152,7 @@ class SmtpSender:
                 failure = error
         raise failure
 
-    def _transact(self, connection: _Connection, message: Message, before_data_ends: Callable[[], None]) -> Receipt:
+    def _transact(self, connection: "_Connection", message: Message, before_data_ends: Callable[[], None]) -> Receipt:
         sender, recipients = self._settings.mail_from.address, self._recipients
         replies = connection.dialogue([f"MAIL FROM:<{sender}>", *(f"RCPT TO:<{each}>" for each in recipients), "DATA"])
         refused = {}

@@ -1,7 +1,5 @@
 """The messages on disk: a private Maildir holds each from before the first attempt until the mail server has it."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
@@ -29,7 +27,7 @@ _BREATH_AFTER = 250
 class Claim:
     """A stored message that this process alone is handing over: it is locked until the process releases it or dies."""
 
-    def __init__(self, spool: Spool, kept: Kept, descriptor: int) -> None:
+    def __init__(self, spool: "Spool", kept: Kept, descriptor: int) -> None:
         self.kept = kept
         """The message as it was when it was claimed."""
         self.path = kept.path

@@ -1,7 +1,5 @@
 """The state of the mail in one line, as Nagios and cron read it."""
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 from enum import IntEnum
