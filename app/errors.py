@@ -1,6 +1,7 @@
 """The error catalogue: every code the service answers with, its status and its Spanish texts."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import Any, Self
 
@@ -120,22 +121,13 @@ class ErrorCode(StrEnum):
         return member
 
 
+@dataclass(eq=False, repr=False)
 class ApiError(Exception):
-    """A refusal. The error handlers answer the client with it, in the envelope.
+    """A refusal. The error handlers answer the client with it, in the envelope."""
 
-    ``retry_after`` is in whole seconds.
-    """
-
-    def __init__(
-        self,
-        code: ErrorCode,
-        *,
-        details: dict[str, Any] | None = None,
-        allowed_values: Sequence[str] | None = None,
-        retry_after: int | None = None,
-    ) -> None:
-        super().__init__(code)
-        self.code = code
-        self.details = details
-        self.allowed_values = allowed_values
-        self.retry_after = retry_after
+    code: ErrorCode
+    _: KW_ONLY
+    details: dict[str, Any] | None = None
+    allowed_values: Sequence[str] | None = None
+    retry_after: int | None = None
+    """In whole seconds."""

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from email.utils import format_datetime
 from enum import StrEnum
 from typing import Self
 
@@ -35,19 +34,6 @@ class Lifecycle:
     sunset_on: date
     successor: str
 
-    @property
-    def headers(self) -> list[tuple[str, str]]:
-        """The signalling fields Deprecation and Sunset (RFC 8594); ``link`` belongs to them."""
-        return [
-            ("Deprecation", DEPRECATION),
-            ("Sunset", format_datetime(_midnight(self.sunset_on), usegmt=True)),
-        ]
-
-    @property
-    def link(self) -> str:
-        """The Link to the successor (RFC 8288), one of those that a response may have."""
-        return f'<{self.successor}>; rel="successor-version"'
-
 
 @dataclass(frozen=True, slots=True)
 class Version:
@@ -63,23 +49,17 @@ class Version:
 
     def status(self) -> Status:
         """The state of the version now."""
-        if self.lifecycle is None:
+        today = datetime.fromtimestamp(time.time(), UTC).date()
+        if self.lifecycle is None or today < self.lifecycle.deprecated_on:
             return Status.CURRENT
-        now = datetime.fromtimestamp(time.time(), UTC)
-        if now >= _midnight(self.lifecycle.sunset_on):
-            return Status.SUNSET
-        if now >= _midnight(self.lifecycle.deprecated_on):
-            return Status.DEPRECATED
-        return Status.CURRENT
+        return Status.DEPRECATED if today < self.lifecycle.sunset_on else Status.SUNSET
 
 
 class Versions:
     """The registry: every version that was ever published, oldest first. The last one is current."""
 
     def __init__(self, *versions: Version) -> None:
-        self._versions = versions
         self._by_name = {version.name: version for version in versions}
-        self._below = [(version.base_path, version.base_path + "/", version) for version in versions]
         self.current = versions[-1]
         self.names = tuple(self._by_name)
         """Every version, sunset ones included."""
@@ -93,7 +73,7 @@ class Versions:
         return cls(Version(V1, lifecycle))
 
     def __iter__(self) -> Iterator[Version]:
-        return iter(self._versions)
+        return iter(self._by_name.values())
 
     def __getitem__(self, name: str) -> Version:
         return self._by_name[name]
@@ -101,20 +81,13 @@ class Versions:
     @property
     def supported(self) -> list[str]:
         """The versions that are served now."""
-        return [version.name for version in self._versions if version.status() is not Status.SUNSET]
+        return [version.name for version in self if version.status() is not Status.SUNSET]
 
     @property
     def deprecated(self) -> list[str]:
         """The versions that are served now and have an announced end."""
-        return [version.name for version in self._versions if version.status() is Status.DEPRECATED]
+        return [version.name for version in self if version.status() is Status.DEPRECATED]
 
     def at(self, path: str) -> Version | None:
         """The version that a path belongs to; None outside of all versions."""
-        for base_path, prefix, version in self._below:
-            if path.startswith(prefix) or path == base_path:
-                return version
-        return None
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+        return next((version for version in self if f"{path}/".startswith(f"{version.base_path}/")), None)

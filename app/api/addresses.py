@@ -33,19 +33,15 @@ class Addresses:
         """The address that clients reach the service under, without a slash at its end."""
         if self._public_base_url is not None:
             return self._public_base_url
-        own = environ["wsgi.url_scheme"]
+        own, name = environ["wsgi.url_scheme"], environ["SERVER_NAME"]
+        own_host = f"[{name}]" if ":" in name else name
         scheme = self._forwarded(environ, "HTTP_X_FORWARDED_PROTO") or own
         host = self._forwarded(environ, "HTTP_X_FORWARDED_HOST") or environ.get("HTTP_HOST", "")
-        return _url(scheme, host) or _url(own, _own_host(environ)) or "http://localhost"
+        return _url(scheme, host) or _url(own, f"{own_host}:{environ['SERVER_PORT']}") or "http://localhost"
 
     def _forwarded(self, environ: dict[str, Any], name: str) -> str:
         """The entry that the outermost trusted proxy added, empty when there is none."""
         return forwarded_entry(environ.get(name, ""), self._trusted_proxies)
-
-
-def _own_host(environ: dict[str, Any]) -> str:
-    name = environ["SERVER_NAME"]
-    return f"[{name}]:{environ['SERVER_PORT']}" if ":" in name else f"{name}:{environ['SERVER_PORT']}"
 
 
 def _url(scheme: str, host: str) -> str | None:

@@ -38,22 +38,20 @@ def read_fields(environ: dict[str, Any]) -> dict[str, Any]:
     if not raw:
         raise invalid_body("empty")
     try:
-        text = raw.decode()
+        return parse(raw.decode())
     except UnicodeDecodeError as error:
         raise invalid_body("encoding") from error
-    return parse(text)
 
 
 def _read(environ: dict[str, Any]) -> bytes:
     length = environ.get("CONTENT_LENGTH", "")
     if length and not (length.isascii() and length.isdigit()):
         raise invalid_body("http")
-    declared = int(length) if length else None
-    if declared is None and not environ.get("wsgi.input_terminated"):
+    if not length and not environ.get("wsgi.input_terminated"):
         return b""  # PEP 3333: without a length, the end of such a stream is unknown
-    if declared is not None and declared > MAX_BODY_BYTES:
+    wanted = int(length) if length else MAX_BODY_BYTES + 1
+    if length and wanted > MAX_BODY_BYTES:
         raise invalid_body("too_large")
-    wanted = MAX_BODY_BYTES + 1 if declared is None else declared
     raw = b""
     try:
         while len(raw) < wanted and (chunk := environ["wsgi.input"].read(wanted - len(raw))):
@@ -63,7 +61,7 @@ def _read(environ: dict[str, Any]) -> bytes:
         raise invalid_body("incomplete") from error
     if len(raw) > MAX_BODY_BYTES:
         raise invalid_body("too_large")
-    if declared is not None and len(raw) < declared:
+    if length and len(raw) < wanted:
         raise invalid_body("incomplete")
     return raw
 
@@ -85,10 +83,7 @@ def _parse_json(text: str) -> dict[str, Any]:
 
 
 def _parse_form(text: str) -> dict[str, Any]:
-    try:
-        return dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
-    except UnicodeDecodeError as error:
-        raise invalid_body("encoding") from error
+    return dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
 
 
 PARSERS: dict[str, Callable[[str], dict[str, Any]]] = {

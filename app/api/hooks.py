@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 import flask
 from werkzeug.exceptions import MethodNotAllowed, NotFound
+from werkzeug.http import http_date
 from werkzeug.routing import RequestRedirect
 
 from app.api.addresses import Addresses
@@ -12,12 +13,12 @@ from app.api.body import invalid_body
 from app.api.cors import Cors
 from app.api.paths import DOCUMENT, LEGACY_CONTACT, is_under_api
 from app.api.quotas import Quotas
-from app.api.request import Request, current_request
+from app.api.request import OWN_REQUEST, Request
 from app.api.request_log import route_of
 from app.errors import ApiError, ErrorCode
 from app.ratelimit.headers import rate_limit_fields
 from app.settings import Settings
-from app.versions import V1, Status, Versions
+from app.versions import DEPRECATION, V1, Status, Versions
 
 
 class Hooks:
@@ -36,7 +37,7 @@ class Hooks:
 
     def admit(self) -> None:
         """Identify the request, then check quota, sunset and path; raises ApiError or NotFound."""
-        request = current_request()
+        request: Request = flask.request.environ[OWN_REQUEST]  # a look through Flask's proxy takes time
         self.identify(request)
         if not request.path.startswith("/"):
             raise invalid_body("http")
@@ -61,7 +62,7 @@ class Hooks:
 
     def finish(self, response: flask.Response) -> flask.Response:
         """Add the fields of every response. A field of the same name that a hook has set gives way."""
-        request = current_request()
+        request: Request = flask.request.environ[OWN_REQUEST]
         if not request.client:  # it has failed before it was admitted
             self.identify(request)
         path, status = request.path, response.status_code
@@ -78,9 +79,9 @@ class Hooks:
         for name, value in rate_limit_fields(self._quotas.stated(request, status)):
             headers[name] = value
         if version and version.lifecycle and version.status() is not Status.CURRENT:
-            for name, value in version.lifecycle.headers:
-                headers[name] = value
-            headers.add("Link", version.lifecycle.link)
+            headers["Deprecation"] = DEPRECATION
+            headers["Sunset"] = http_date(version.lifecycle.sunset_on)  # RFC 8594
+            headers.add("Link", f'<{version.lifecycle.successor}>; rel="successor-version"')  # RFC 8288
         # A malformed request has no path: it may have been under /api.
         if not path or is_under_api(path) or path == DOCUMENT:
             headers.add("Link", self._service_desc)

@@ -52,9 +52,3 @@ class Request(flask.Request):
 
 request = cast("Request", flask.request)
 """The current request: Flask's own proxy, typed."""
-
-
-def current_request() -> Request:
-    """The current request itself. A look through the proxy takes time, so code that looks often uses this."""
-    own: Request = flask.request.environ[OWN_REQUEST]
-    return own

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from http import HTTPMethod
 
 from flask import current_app
 from werkzeug.exceptions import MethodNotAllowed
@@ -12,7 +13,7 @@ from app.ratelimit.client import truncated
 
 logger = logging.getLogger("app.request")
 
-KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"})
+KNOWN_METHODS: frozenset[str] = frozenset(HTTPMethod)
 """The methods of RFC 9110, section 9, and PATCH (RFC 5789)."""
 
 
