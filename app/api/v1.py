@@ -53,7 +53,7 @@ def create_v1_blueprint(
                 "latency_ms": mail.latency_ms,
                 "undelivered": mail.undelivered,
                 "server": mail.server,
-                "storage": mail.storage,
+                "storage": mail.disk,
             },
             "rate_limit": {"storage": storage.name, "status": "ok" if storage.in_reach else "fallback"},
         }

@@ -3,19 +3,10 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 
 class FullError(Exception):
     """All slots are taken, and so is the waiting room, or no slot became free in time."""
-
-
-@dataclass
-class Room:
-    """The number of callers that may be in it, and of those that are."""
-
-    size: int
-    taken: int = 0
 
 
 class Bulkhead:
@@ -25,7 +16,8 @@ class Bulkhead:
     """
 
     def __init__(self, slots: int, waiting_room: int, patience: float) -> None:
-        self.slots, self.waiting_room = Room(slots), Room(waiting_room)
+        self.slots, self.waiting_room = slots, waiting_room
+        self.slots_taken = self.waiting = 0
         self._patience = patience
         self._freed = threading.Condition()
 
@@ -33,19 +25,19 @@ class Bulkhead:
     def slot(self) -> Iterator[None]:
         """Hold a slot; raises FullError when none becomes free in time."""
         with self._freed:
-            if self.slots.taken == self.slots.size:
-                if self.waiting_room.taken == self.waiting_room.size:
+            if self.slots_taken == self.slots:
+                if self.waiting == self.waiting_room:
                     raise FullError
-                self.waiting_room.taken += 1
+                self.waiting += 1
                 try:
-                    if not self._freed.wait_for(lambda: self.slots.taken < self.slots.size, self._patience):
+                    if not self._freed.wait_for(lambda: self.slots_taken < self.slots, self._patience):
                         raise FullError
                 finally:
-                    self.waiting_room.taken -= 1
-            self.slots.taken += 1
+                    self.waiting -= 1
+            self.slots_taken += 1
         try:
             yield
         finally:
             with self._freed:
-                self.slots.taken -= 1
+                self.slots_taken -= 1
                 self._freed.notify()

@@ -242,10 +242,10 @@ def _resend(mailer: Mailer, spool: Spool, chosen: Sequence[Kept]) -> bool:
             time.sleep(mailer.pace.pause)
         try:
             with spool.claim(kept) as claim:
-                outcome = f"delivered: {cut(mailer.redeliver(claim).answer)}" if claim else _SKIPPED
+                outcome = f"delivered: {cut(mailer.redeliver(claim).reply)}" if claim else _SKIPPED
         except OSError as error:
             failure = failure_of(error)
-            outcome = f"{'in doubt' if failure.about is About.OUTCOME else 'not delivered'}: {failure.sentence}"
+            outcome = f"{'in doubt' if failure.about is About.IN_DOUBT else 'not delivered'}: {failure.sentence}"
             failures += 1
         click.echo(f"{number}/{len(chosen)} {kept.local_part} {outcome}")
         if mailer.pace.is_down:
@@ -316,7 +316,7 @@ def _send_test(settings: Settings, sender: SmtpSender) -> bool:
     finally:
         sender.close()
     _name_recipients(settings, receipt.refused)
-    click.echo(f"the mail server took the message: {cut(receipt.answer)}")
+    click.echo(f"the mail server took the message: {cut(receipt.reply)}")
     return not receipt.refused
 
 

@@ -35,7 +35,7 @@ class About(Enum):
     MESSAGE = "a 5xx to the sender, to all recipients or to the content: no repetition helps (RFC 5321, section 4.2.1)"
     BUSY = "a 4xx to one of them: the mail server takes no message now"
     SERVER = "the mail server or the way there: the next message may meet the same"
-    OUTCOME = "the content was sent and no reply came, so the mail server may have taken the message"
+    IN_DOUBT = "the content was sent and no reply came, so the mail server may have taken the message"
     HERE = "this machine: its disk, a bulkhead that is full, a mistake in the code"
 
 
@@ -67,7 +67,7 @@ def failure_of(error: Exception) -> Failure:
     word = str(lowest) if lowest >= 0 else type(timeout or error).__name__
     logged = f"{type(error).__name__} {', '.join(str(code) for code in codes if code >= 0)}".rstrip()
     about = _about(error, lowest)
-    if timeout and not replies and about is not About.OUTCOME:
+    if timeout and not replies and about is not About.IN_DOUBT:
         return Failure(about, word, logged, "the mail server did not answer within SMTP_TIMEOUT")
     words = "" if about is About.HERE else next(words for kind, words in _SENTENCES.items() if isinstance(error, kind))
     return Failure(about, word, logged, words + cut("; ".join(dict.fromkeys(map(quote, replies))) or said))
@@ -75,9 +75,9 @@ def failure_of(error: Exception) -> Failure:
 
 def _about(error: Exception, code: int) -> About:
     if isinstance(error, InDoubtError):
-        return About.OUTCOME
-    answers = smtplib.SMTPSenderRefused | smtplib.SMTPRecipientsRefused | smtplib.SMTPDataError | ClosingError
-    if isinstance(error, answers) and code in range(400, 600):
+        return About.IN_DOUBT
+    replies = smtplib.SMTPSenderRefused | smtplib.SMTPRecipientsRefused | smtplib.SMTPDataError | ClosingError
+    if isinstance(error, replies) and code in range(400, 600):
         return About.MESSAGE if code in PERMANENT else About.BUSY
     # All of smtplib's exceptions are OSErrors, and of these only what fails on the disk names a file.
     return About.SERVER if isinstance(error, OSError) and error.filename is None else About.HERE

@@ -35,17 +35,17 @@ class MailCheck(NamedTuple):
     ok: bool
     server: str | None
     """``ok`` or ``fail``; None without a mail server and before the first result."""
-    storage: str | None
+    disk: str | None
     """``ok``, ``full``, ``read_only`` or ``fail``; None before the first result."""
     checked_at: datetime | None
-    """The time of the last check: of the mail server if there is one, else of the storage."""
+    """The time of the last check: of the mail server if there is one, else of the disk."""
     latency_ms: float | None
     """The duration of the same check."""
     undelivered: int
 
 
 class MailHealth:
-    """Checks the mail server, of which it tells the redelivery, and the storage every CHECK_INTERVAL seconds.
+    """Checks the mail server, of which it tells the redelivery, and the disk every CHECK_INTERVAL seconds.
 
     Each has a thread of its own, so that a check that hangs delays neither the other nor a request.
     """
@@ -54,17 +54,17 @@ class MailHealth:
         self.transport = mailer.transport
         """The kind of transport that is checked."""
         self.checks = [Check("storage", spool.check, CHECK_INTERVAL, lambda _: None)]
-        """The check of the mail server, if there is one, and that of the storage."""
+        """The check of the mail server, if there is one, and that of the disk."""
         if mailer.sender:
             self.checks.insert(0, Check("server", mailer.sender.check, LONGEST_PAUSE, redelivery.server_checked))
         self._redelivery = redelivery
 
     def latest(self) -> MailCheck:
         """The newest results."""
-        *server, storage = (check.state() for check in self.checks)
-        is_ok, shown = {*server, storage} == {OK}, self.checks[0].result
+        *server, disk = (check.state() for check in self.checks)
+        is_ok, shown = {*server, disk} == {OK}, self.checks[0].result
         undelivered = self._redelivery.census.counts.total()
-        return MailCheck(is_ok, server[0] if server else None, storage, shown.checked_at, shown.latency_ms, undelivered)
+        return MailCheck(is_ok, server[0] if server else None, disk, shown.checked_at, shown.latency_ms, undelivered)
 
 
 class _Result(NamedTuple):

@@ -126,7 +126,7 @@ class Mailer:
             self._observer.handed_over(time.perf_counter() - begun, delivered=False)
             failure = failure_of(error)
             with _logged("the state of a message cannot be noted in MAIL_DIR"):
-                if claim and failure.about is About.OUTCOME:
+                if claim and failure.about is About.IN_DOUBT:
                     claim.mark(DOUBT)
                 elif claim:
                     claim.note(failure.word, refused=failure.about is About.MESSAGE)

@@ -59,7 +59,7 @@ class Pace:
 
     def failed(self, about: About) -> None:
         """An attempt has failed; one refusal alone, or one message in doubt, may lie at that message."""
-        if about is About.OUTCOME:
+        if about is About.IN_DOUBT:
             self._doubts += 1
         elif about is About.SERVER:
             self._failures = max(self._failures + 1, FAILURES if self.check_fails else 0)

@@ -61,7 +61,7 @@ class Redelivery:
                 self._scan()
                 return 0.0
             if self._queue and now >= self._tried_at + self._pace.pause:
-                if self._mailer.bulkhead.waiting_room.taken:
+                if self._mailer.bulkhead.waiting:
                     return min(self._pace.pause, _YIELD)
                 self._try_next()
         except Exception as error:  # noqa: BLE001 - the thread must go on

@@ -36,9 +36,9 @@ logger = logging.getLogger(__name__)
 
 
 class Receipt(NamedTuple):
-    """The server's answer to a message that it has taken, and the recipients it has refused, each with its reply."""
+    """The server's reply to a message that it has taken, and the recipients it has refused, each with its own."""
 
-    answer: str
+    reply: str
     refused: Mapping[str, Reply]
 
 
@@ -100,7 +100,7 @@ class SmtpSender:
         seconds = min(self._settings.smtp_timeout, CHECK_SECONDS)
         deadline = Deadline(seconds)
         connection = self._take_idle(Deadline(seconds / 2))  # a silent connection leaves time for a new one
-        if connection is None or not connection.answers_noop():
+        if connection is None or not connection.accepts_noop():
             connection = self._connect(deadline)
         self._idle.append((time.monotonic(), connection))
 
@@ -202,7 +202,7 @@ class _Connection(smtplib.SMTP):
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self.getreply()
 
-    def answers_noop(self) -> bool:
+    def accepts_noop(self) -> bool:
         """Send NOOP and return True when the server agrees; else close the connection."""
         self.noops += 1
         with suppress(OSError):
@@ -260,7 +260,7 @@ class _Connection(smtplib.SMTP):
             raise smtplib.SMTPServerDisconnected(error.strerror or str(error)) from error
 
     def leave(self, *, politely: bool = True) -> None:
-        """Close the connection: politely, with a QUIT whose answer is not waited for, or without a word."""
+        """Close the connection: politely, with a QUIT whose reply is not waited for, or without a word."""
         if politely:
             self.deadline = Deadline(1)
             with suppress(OSError):  # the server may have left before

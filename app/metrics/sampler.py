@@ -71,10 +71,10 @@ class Sampler:
         self._bulkhead = mailer.bulkhead if mailer.sender else None
         if self._bulkhead is not None:
             places = gauge("mail_places", "Forms that may be at the mail server at once.", mode="livesum")
-            places.set(self._bulkhead.slots.size)
+            places.set(self._bulkhead.slots)
             self._in_use = gauge("mail_places_in_use", "Forms that are at the mail server.", mode="livesum")
             room = gauge("mail_waiting_room", "Forms that may wait for a place at once.", mode="livesum")
-            room.set(self._bulkhead.waiting_room.size)
+            room.set(self._bulkhead.waiting_room)
             self._waiting = gauge("mail_waiting_room_in_use", "Forms that wait for a place.", mode="livesum")
 
     def sample(self) -> None:
@@ -86,12 +86,12 @@ class Sampler:
                 self._messages.labels(label(state)).set(census.counts[state])
                 self._ages.labels(label(state)).set(max(0.0, now - oldest))
         mail = self._health.latest()
-        for check, result in (("server", mail.server), ("storage", mail.storage)):
+        for check, result in (("server", mail.server), ("storage", mail.disk)):
             if result is not None:
                 self._checks.labels(check).set(result == OK)
         self._in_reach.labels(self._storage.name).set(self._storage.in_reach)
         for gauge, limiter in self._clients:
             gauge.set(len(limiter))
         if self._bulkhead is not None:
-            self._in_use.set(self._bulkhead.slots.taken)
-            self._waiting.set(self._bulkhead.waiting_room.taken)
+            self._in_use.set(self._bulkhead.slots_taken)
+            self._waiting.set(self._bulkhead.waiting)

@@ -34,7 +34,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def wait_until_waiting(bulkhead: Bulkhead) -> None:
-    while bulkhead.waiting_room.taken < bulkhead.waiting_room.size:
+    while bulkhead.waiting < bulkhead.waiting_room:
         threading.Event().wait(0.001)
 
 

@@ -34,7 +34,7 @@ def recipients(*codes: int) -> smtplib.SMTPRecipientsRefused:
 NO_REASON = ssl.SSLError(1, "unknown")
 NO_REASON.reason = None  # type: ignore[assignment]  # it is None when OpenSSL does not name one
 
-MESSAGE, BUSY, SERVER, OUTCOME, HERE = About
+MESSAGE, BUSY, SERVER, IN_DOUBT, HERE = About
 REFUSED = "the mail server refused"
 BROKE_OFF = "the connection to the mail server broke off"
 AWAY = "the mail server cannot be reached"
@@ -55,7 +55,7 @@ FAILURES: list[tuple[Exception, About, str, str]] = [
     (smtplib.SMTPResponseException(500, "no"), SERVER, "500", f"{REFUSED} a command: 500 no"),
     (ClosingError(421, b"no"), BUSY, "421", f"{BROKE_OFF}: the server closes it: 421 no"),
     (smtplib.SMTPServerDisconnected("gone"), SERVER, "", f"{BROKE_OFF}: gone"),
-    (InDoubtError(), OUTCOME, "", UNKNOWN),
+    (InDoubtError(), IN_DOUBT, "", UNKNOWN),
     (TimeoutError(), SERVER, "", SILENT),
     (of_errno(errno.ETIMEDOUT), SERVER, "", SILENT),
     (of_errno(errno.EHOSTUNREACH), SERVER, "", f"{AWAY}: No route to host"),
@@ -89,7 +89,7 @@ def test_a_failure_has_its_words(error: Exception, about: About, code: str, sent
         ),
         pytest.param(
             after_time_out(InDoubtError()),
-            Failure(OUTCOME, "TimeoutError", "InDoubtError", UNKNOWN),
+            Failure(IN_DOUBT, "TimeoutError", "InDoubtError", UNKNOWN),
             id="doubt counts more than the time-out that led to it",
         ),
     ],

@@ -259,7 +259,7 @@ def test_a_result_older_than_30_seconds_is_not_ok_any_more(
     assert server.hung.wait(10)
     clocks.passed = 31
 
-    service.wait_until(lambda check: check.storage == "ok")
+    service.wait_until(lambda check: check.disk == "ok")
     data = service.get(**VERBOSE)
 
     assert (data["status"], data["checks"]["mail"]) == ("degraded", "fail")
@@ -350,7 +350,7 @@ def test_a_disk_that_takes_no_message_makes_it_degraded_and_the_details_say_why(
 ) -> None:
     caplog.set_level(logging.INFO, "app.mail.health")
     disk.storage_error = error
-    watched.wait_until(lambda check: check.storage == state)
+    watched.wait_until(lambda check: check.disk == state)
     during = watched.get(**VERBOSE)
     disk.storage_error = None
     watched.wait_until(is_ok)
@@ -378,9 +378,9 @@ def test_each_change_of_the_disk_is_logged_once(watched: Service, disk: Disk, ca
 def test_a_mail_server_that_hangs_hides_nothing_of_the_disk(watched: Service, disk: Disk) -> None:
     disk.hang("server")
     disk.storage_error = DISKS["full"][0]
-    watched.wait_until(lambda check: check.storage == "full")
+    watched.wait_until(lambda check: check.disk == "full")
     disk.storage_error = None
-    watched.wait_until(lambda check: check.storage == "ok")
+    watched.wait_until(lambda check: check.disk == "ok")
 
 
 def test_a_disk_that_hangs_hides_nothing_of_the_mail_server_and_counts_as_failing_in_the_end(
@@ -392,7 +392,7 @@ def test_a_disk_that_hangs_hides_nothing_of_the_mail_server_and_counts_as_failin
     watched.wait_until(lambda check: check.server == "fail")
     disk.broken = False
     watched.wait_until(lambda check: check.server == "ok")
-    assert watched.mail_health.latest().storage == "ok"
+    assert watched.mail_health.latest().disk == "ok"
 
     clocks.passed = 31
     watched.wait_until(lambda check: check.server == "ok")
@@ -413,7 +413,7 @@ def test_without_a_mail_server_its_state_is_null(make_service: MakeService) -> N
 @pytest.mark.usefixtures("broken_store")
 def test_the_disk_is_judged_also_where_messages_are_sent(make_service: MakeService, server: SmtpServer) -> None:
     service = make_service(**server.environ)
-    service.wait_until(lambda check: check.server == "ok" and check.storage is not None)
+    service.wait_until(lambda check: check.server == "ok" and check.disk is not None)
 
     mail = service.get(**VERBOSE)["details"]["mail"]
     assert (mail["server"], mail["storage"]) == ("ok", "fail")

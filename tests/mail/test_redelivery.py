@@ -457,7 +457,7 @@ class TestPace:
         for _ in range(10):
             service.mailer.pace.failed(About.SERVER)
         service.redelivery.work()
-        service.mailer.bulkhead.waiting_room.taken = 1
+        service.mailer.bulkhead.waiting = 1
 
         assert service.redelivery.work() <= 1
 
@@ -467,10 +467,10 @@ class TestPace:
         keep(mail_dir, message, age=100)
         with SmtpServer() as server:
             service = serve(make_mailer(server))
-            service.mailer.bulkhead.waiting_room.taken = 1
+            service.mailer.bulkhead.waiting = 1
             service.run(MINUTE)
             meanwhile = len(server.arrivals)
-            service.mailer.bulkhead.waiting_room.taken = 0
+            service.mailer.bulkhead.waiting = 0
             service.run(15)
 
         assert (meanwhile, len(server.arrivals)) == (0, 1)
@@ -523,7 +523,7 @@ class TestPace:
     def test_live_forms_do_not_excuse_a_server_that_is_silent_after_kept_messages(self) -> None:
         pace = Pace()
         for _ in range(10):
-            pace.failed(About.OUTCOME)
+            pace.failed(About.IN_DOUBT)
             pace.served()
 
         assert pace.pause >= OUTAGE[0]
