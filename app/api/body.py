@@ -68,7 +68,8 @@ def _read(environ: dict[str, Any]) -> bytes:
 
 def _parse_json(text: str) -> dict[str, Any]:
     try:
-        body = _decode(text)
+        # RFC 8259 knows neither NaN and Infinity nor numbers that overflow into them.
+        body = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError as error:
         raise invalid_body("nesting") from error
     except ValueError as error:
@@ -100,10 +101,6 @@ def _finite(literal: str) -> float:
     return number
 
 
-# RFC 8259 knows neither NaN and Infinity nor numbers that overflow into them.
-_decode = json.JSONDecoder(parse_constant=_finite, parse_float=_finite).decode
-
-
 def _is_nested_too_deep(container: Any, deeper: int = MAX_NESTING - 1) -> bool:
     """True when it has more than that many levels of arrays and objects below it."""
     children = container.values() if isinstance(container, dict) else container
@@ -111,10 +108,8 @@ def _is_nested_too_deep(container: Any, deeper: int = MAX_NESTING - 1) -> bool:
     return any(deeper == 0 or _is_nested_too_deep(child, deeper - 1) for child in nested)
 
 
-_PAIR_OF_SURROGATES = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..")
-
-
 def _has_lone_surrogate(text: str) -> bool:
     """True when a JSON text escapes half of a character: it could not be encoded later."""
     # Encoding the parsed body would find no value that a later one of the same name has replaced.
-    return re.search(r"\\u[dD][89a-fA-F]", _PAIR_OF_SURROGATES.sub("_", text.replace("\\\\", "_"))) is not None
+    without_pairs = re.sub(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..", "_", text.replace("\\\\", "_"))
+    return re.search(r"\\u[dD][89a-fA-F]", without_pairs) is not None

@@ -1,7 +1,5 @@
 """Every path of the service, and the methods of a path."""
 
-from collections.abc import Iterable
-
 from app.versions import API_ROOT, Versions
 
 VERSIONING = API_ROOT + "/versioning"
@@ -20,8 +18,3 @@ def is_under_api(path: str) -> bool:
 def contact_paths(versions: Versions) -> frozenset[str]:
     """Every path that takes contact forms."""
     return frozenset({LEGACY_CONTACT, *(version.base_path + CONTACT for version in versions)})
-
-
-def allow(methods: Iterable[str]) -> str:
-    """The value of an Allow field (RFC 9110, section 10.2.1), in a stable order."""
-    return ", ".join(sorted(methods, key=lambda method: (method == "OPTIONS", method)))
