@@ -26,7 +26,7 @@ class _Response(flask.Response):
 
 
 class Application(flask.Flask):
-    """A Flask application. Every response, whoever made it, has the fields of the contract and is recorded once."""
+    """A Flask application. Every response, whoever made it, has the headers of the contract and is recorded once."""
 
     request_class = Request
     response_class = _Response
@@ -45,7 +45,7 @@ class Application(flask.Flask):
         self.url_value_preprocessor(lambda _endpoint, _values: hooks.admit())
 
     def process_response(self, response: flask.Response) -> flask.Response:
-        """Run what is registered to run after the request, then add the fields of every response."""
+        """Run what is registered to run after the request, then add the headers of every response."""
         try:
             response = self.make_response(super().process_response(response))  # a hook may have returned none
         except Exception as error:

@@ -18,7 +18,7 @@ MAX_AGE_SECONDS = "86400"
 
 
 class Cors:
-    """The CORS fields of every response.
+    """The CORS headers of every response.
 
     The extension as a whole would be one more hook, which no response passes when another one fails. Its decorator
     decides the same for a single function.
@@ -41,7 +41,7 @@ class Cors:
         self._allowed = lru_cache(maxsize=64)(lambda _origin: decide().headers.get("Access-Control-Allow-Origin"))
 
     def grant(self, request: Request, headers: Headers) -> None:
-        """Let the allowed origins read the response with these header fields."""
+        """Let the allowed origins read the response with these headers."""
         asked = request.headers
         if (allowed := self._allowed(asked.get("Origin"))) is None:
             return

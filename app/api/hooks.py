@@ -1,4 +1,4 @@
-"""The hooks around every view: the admission of a request, and the fields of every response."""
+"""The hooks around every view: the admission of a request, and the headers of every response."""
 
 from http import HTTPStatus
 from urllib.parse import urlsplit
@@ -61,7 +61,7 @@ class Hooks:
             request.url_rule = request.routing_exception = None
 
     def finish(self, response: flask.Response) -> flask.Response:
-        """Add the fields of every response. A field of the same name that a hook has set gives way."""
+        """Add the headers of every response. One of the same name that a hook has set gives way."""
         request: Request = flask.request.environ[OWN_REQUEST]
         if not request.client:  # it has failed before it was admitted
             self.identify(request)

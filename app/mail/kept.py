@@ -44,7 +44,7 @@ class State(StrEnum):
     WAITING = "waiting"
     """The mail server has certainly not taken it, or is being asked. The service tries again by itself."""
     IN_DOUBT = "in doubt"
-    """The content was on its way, and no answer came. The mail server may have taken it."""
+    """The content was on its way, and no reply came. The mail server may have taken it."""
     REFUSED = "refused"
     """The mail server refused the sender, all recipients or the content for good (5xx)."""
     GIVEN_UP = "given up"

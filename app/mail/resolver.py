@@ -3,7 +3,6 @@
 import re
 import socket
 import threading
-from contextlib import suppress
 from typing import Any
 
 
@@ -12,16 +11,11 @@ class Resolver:
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
-        self._known: list[Any] | None = None
-        with suppress(OSError, UnicodeError):  # it is a name and must be looked up each time
-            self._known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         self._look_up: _LookUp | None = None
         self._lock = threading.Lock()
 
     def addresses(self, seconds: float) -> list[Any]:
         """The host's addresses as getaddrinfo gives them, found within that time; raises OSError."""
-        if self._known is not None:
-            return self._known
         with self._lock:
             if self._look_up is None or not self._look_up.is_alive():
                 self._look_up = _LookUp(self._host, self._port)

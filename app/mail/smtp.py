@@ -43,7 +43,7 @@ class Receipt(NamedTuple):
 
 
 class InDoubtError(OSError):
-    """The content was sent and no answer came, so the server may have taken the message."""
+    """The content was sent and no reply came, so the server may have taken the message."""
 
 
 class ClosingError(smtplib.SMTPResponseException, smtplib.SMTPServerDisconnected):
@@ -142,7 +142,7 @@ class SmtpSender:
         return connection
 
     def _open_socket(self, deadline: Deadline) -> socket.socket:
-        """Connect to the first address that answers; each one gets its share of the time."""
+        """Connect to the first address that accepts; each one gets its share of the time."""
         addresses = self._resolver.addresses(deadline.remaining())
         failure = OSError("the host has no address")
         for number, (*_, address) in enumerate(addresses):

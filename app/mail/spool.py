@@ -58,7 +58,7 @@ class Claim:
 
     def sync(self) -> None:
         """Wait until the name of a message that stays would survive a power cut; raises OSError."""
-        folder = os.open(os.path.dirname(self._spool.absolute(self.path)), os.O_RDONLY | os.O_CLOEXEC)
+        folder = os.open(os.path.dirname(self._spool.absolute(self.path)), os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
@@ -139,7 +139,7 @@ class Spool:
         if kept is None:
             raise ValueError("the Message-ID or the kind of form does not fit into the name of a file")
         unfinished = self.absolute(f"tmp/{name}")
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             _lock(descriptor)
             _write(descriptor, message.content.replace(b"\r\n", b"\n"))  # a Maildir uses the line ends of its system
@@ -183,7 +183,7 @@ class Spool:
         """Claim a message; None when somebody else is handing it over or has done so. Raises OSError."""
         path = self.absolute(kept.path)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY)
         except FileNotFoundError:
             yield None
             return

@@ -161,9 +161,7 @@ def test_a_look_up_that_cannot_be_begun_does_not_count(dns: Dns, monkeypatch: py
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_an_address_needs_no_thread(dns: Dns, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
-    monkeypatch.setattr("app.mail.resolver._LookUp", None)
-
+def test_an_address_is_no_question_for_the_dns(dns: Dns, address: str) -> None:
     ((*_, found),) = Resolver(address, 25).addresses(60)
 
     assert found[:2] == (address, 25)
