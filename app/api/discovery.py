@@ -43,59 +43,53 @@ def create_discovery_blueprint(
     @blueprint.get(API_ROOT)
     def get_index() -> bytes:
         section = SECTION.read()
-        data = _index(addresses.base_url(request.environ), name, versions, api_policy, contact_policy)
+        base_url = addresses.base_url(request.environ)
+        document, policy = base_url + paths.DOCUMENT, base_url + paths.VERSIONING
+        index = base_url + versions.current.base_path
+        data = {
+            "name": name,
+            "current_version": versions.current.name,
+            "openapi": document,
+            "rate_limit": _rate_limit(api_policy),
+            "versions": {
+                "current": versions.current.name,
+                "supported": versions.supported,
+                "deprecated": versions.deprecated,
+                "index": index,
+            },
+            "versioning": {"strategy": STRATEGY, "notice_period_days": NOTICE_PERIOD_DAYS, "policy": policy},
+            "contact": {
+                "method": "POST",
+                "url": index + paths.CONTACT,
+                "legacy_url": base_url + paths.LEGACY_CONTACT,
+                "content_types": list(PARSERS),
+                "form_types": FORM_TYPES,
+                "rate_limit": _rate_limit(contact_policy),
+            },
+            "docs": {"openapi": document, "endpoints": index, "versioning": policy, "health": index + paths.HEALTH},
+        }
         return envelope.success(data={section: data[section]} if section else data)
 
     @blueprint.get(paths.VERSIONING)
     def get_versioning() -> bytes:
-        version = version_parameter.read()
-        return envelope.success(data=_state(versions[version]) if version else _versioning(versions))
+        if version := version_parameter.read():
+            return envelope.success(data=_state(versions[version]))
+        data = {
+            "strategy": STRATEGY,
+            "current_version": versions.current.name,
+            "supported": versions.supported,
+            "deprecated": versions.deprecated,
+            "deprecation_process": {"notice_period_days": NOTICE_PERIOD_DAYS, "after_sunset": AFTER_SUNSET},
+            "compatibility": COMPATIBILITY,
+            "signalling": SIGNALLING,
+        }
+        return envelope.success(data=data)
 
     return blueprint
 
 
-def _index(base_url: str, name: str, versions: Versions, api_policy: Policy, contact_policy: Policy) -> dict[str, Any]:
-    current = base_url + versions.current.base_path
-    document = base_url + paths.DOCUMENT
-    versioning = base_url + paths.VERSIONING
-    return {
-        "name": name,
-        "current_version": versions.current.name,
-        "openapi": document,
-        "rate_limit": _rate_limit(api_policy),
-        "versions": {
-            "current": versions.current.name,
-            "supported": versions.supported,
-            "deprecated": versions.deprecated,
-            "index": current,
-        },
-        "versioning": {"strategy": STRATEGY, "notice_period_days": NOTICE_PERIOD_DAYS, "policy": versioning},
-        "contact": {
-            "method": "POST",
-            "url": current + paths.CONTACT,
-            "legacy_url": base_url + paths.LEGACY_CONTACT,
-            "content_types": list(PARSERS),
-            "form_types": list(FORM_TYPES),
-            "rate_limit": _rate_limit(contact_policy),
-        },
-        "docs": {"openapi": document, "endpoints": current, "versioning": versioning, "health": current + paths.HEALTH},
-    }
-
-
 def _rate_limit(policy: Policy) -> dict[str, Any]:
     return {"limit": policy.quota, "window_seconds": policy.window_seconds, "scope": "ip"}
-
-
-def _versioning(versions: Versions) -> dict[str, Any]:
-    return {
-        "strategy": STRATEGY,
-        "current_version": versions.current.name,
-        "supported": versions.supported,
-        "deprecated": versions.deprecated,
-        "deprecation_process": {"notice_period_days": NOTICE_PERIOD_DAYS, "after_sunset": AFTER_SUNSET},
-        "compatibility": COMPATIBILITY,
-        "signalling": SIGNALLING,
-    }
 
 
 def _state(version: Version) -> dict[str, Any]:

@@ -76,8 +76,7 @@ class Hooks:
         headers["X-Request-ID"] = request.id
         is_document = path == DOCUMENT and status in (HTTPStatus.OK, HTTPStatus.NOT_MODIFIED)
         headers["Cache-Control"] = self._caching_of_document if is_document else "no-store"
-        for name, value in rate_limit_fields(self._quotas.stated(request, status)):
-            headers[name] = value
+        headers.update(rate_limit_fields(self._quotas.stated(request, status)))
         if version and version.lifecycle and version.status() is not Status.CURRENT:
             headers["Deprecation"] = DEPRECATION
             headers["Sunset"] = http_date(version.lifecycle.sunset_on)  # RFC 8594

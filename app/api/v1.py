@@ -26,7 +26,14 @@ def create_v1_blueprint(
     """The blueprint, mounted at the version's base path."""
     blueprint = Blueprint("v1", __name__, url_prefix=version.base_path)
     started_at = time.monotonic()
-    endpoints = _endpoints(version)
+    endpoints = [
+        {"method": method, "path": version.base_path + path, "description": description, "parameters": parameters}
+        for method, path, description, parameters in (
+            ("GET", "", "Enumera los recursos de esta versión.", [_query(METHOD)]),
+            ("GET", paths.HEALTH, "Informa del estado de la plataforma.", [_query(VERBOSE)]),
+            ("POST", paths.CONTACT, "Envía un formulario de contacto al equipo comercial.", _body_fields()),
+        )
+    ]
 
     @blueprint.get("")
     def list_endpoints() -> bytes:
@@ -61,18 +68,6 @@ def create_v1_blueprint(
 
     blueprint.post(paths.CONTACT)(contact)
     return blueprint
-
-
-def _endpoints(version: Version) -> list[dict[str, Any]]:
-    described = [
-        ("GET", "", "Enumera los recursos de esta versión.", [_query(METHOD)]),
-        ("GET", paths.HEALTH, "Informa del estado de la plataforma.", [_query(VERBOSE)]),
-        ("POST", paths.CONTACT, "Envía un formulario de contacto al equipo comercial.", _body_fields()),
-    ]
-    return [
-        {"method": method, "path": version.base_path + path, "description": description, "parameters": parameters}
-        for method, path, description, parameters in described
-    ]
 
 
 def _query(parameter: QueryParameter) -> dict[str, Any]:
