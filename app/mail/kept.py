@@ -143,7 +143,7 @@ def read_path(path: str, now: float, *, has_server: bool) -> Kept | None:
         state = State.REFUSED
     elif is_last and now >= ends_at:
         state = State.GIVEN_UP
-    next_try = None if doubtful or is_last or state is not State.WAITING else turn
+    next_try = turn if state is State.WAITING and not is_last else None
     known = (stored_at, unique, path, local_part, form_type or "", tries, steps, tried_at, word or "", doubtful)
     return Kept(*known, state, next_try)
 

@@ -118,7 +118,7 @@ class Mailer:
         if self.sender is None:
             raise OSError("there is no mail server")
         begun = time.perf_counter()
-        mark = partial(claim.mark, SENDING) if claim else lambda: None
+        mark = partial(claim.note, mark=SENDING) if claim else lambda: None
         try:
             with slot:
                 receipt = self.sender.send(message, deadline, before_data_ends=mark)
@@ -127,7 +127,7 @@ class Mailer:
             failure = failure_of(error)
             with _logged("the state of a message cannot be noted in MAIL_DIR"):
                 if claim and failure.about is About.IN_DOUBT:
-                    claim.mark(DOUBT)
+                    claim.note(mark=DOUBT)
                 elif claim:
                     claim.note(failure.word, refused=failure.about is About.MESSAGE)
             raise

@@ -28,8 +28,7 @@ class Claim:
     """A stored message that this process alone is handing over: it is locked until the process releases it or dies."""
 
     def __init__(self, spool: "Spool", kept: Kept, descriptor: int) -> None:
-        self.kept = kept
-        """The message as it was when it was claimed."""
+        self._kept = kept
         self.path = kept.path
         """The path of the file below MAIL_DIR, as it is now."""
         self._spool = spool
@@ -39,22 +38,24 @@ class Claim:
     @property
     def state(self) -> State:
         """The state of the message, once the attempt has ended."""
-        return (self._spool.message_at(self.path) or self.kept).state
+        return (self._spool.message_at(self.path) or self._kept).state
 
     def read(self) -> Message:
         """The message, with CRLF line ends and, as its ID, the local part; raises OSError."""
-        content = self._spool.read(self.kept)
+        content = self._spool.read(self._kept)
         if not content.endswith(b"\n"):
             raise OSError(errno.EIO, "the message is cut off", self._spool.absolute(self.path))
-        return Message(self.kept.local_part, content.replace(b"\n", b"\r\n"), self.kept.form_type)
+        return Message(self._kept.local_part, content.replace(b"\n", b"\r\n"), self._kept.form_type)
 
-    def mark(self, mark: str) -> None:
-        """Note that the content is being sent (SENDING), or was sent without a reply (DOUBT); raises OSError."""
-        self._rename(self.kept.after(self._begun, mark=mark))
+    def note(self, word: str = "", *, refused: bool = False, mark: str = "") -> None:
+        """Note in the name of the file what has become of the attempt; raises OSError.
 
-    def note(self, word: str, *, refused: bool) -> None:
-        """Note that the server has not taken the message; ``word`` is a reply code or a class. Raises OSError."""
-        self._rename(self.kept.after(self._begun, word, refused=refused))
+        ``word`` is a reply code or a class of error. ``mark`` is SENDING while the content is being sent, and DOUBT
+        when it was sent without a reply.
+        """
+        path = self._kept.after(self._begun, word, refused=refused, mark=mark)
+        os.rename(self._spool.absolute(self.path), self._spool.absolute(path))
+        self.path = path
 
     def sync(self) -> None:
         """Wait until the name of a message that stays would survive a power cut; raises OSError."""
@@ -71,10 +72,6 @@ class Claim:
     def release(self) -> None:
         """Unlock the message, so that others can hand it over."""
         os.close(self._descriptor)
-
-    def _rename(self, path: str) -> None:
-        os.rename(self._spool.absolute(self.path), self._spool.absolute(path))
-        self.path = path
 
 
 class Spool:

@@ -377,7 +377,7 @@ class TestResend:
         self, mail: MailCommand, mail_dir: Path
     ) -> None:
         claim = Spool(mail_dir).store(letter(1))
-        claim.mark(SENDING)
+        claim.note(mark=SENDING)
 
         with SmtpServer() as server:
             shown = mail("list", server=server).stdout, mail("status", server=server).stdout

@@ -127,9 +127,9 @@ def test_the_names_that_the_service_gives_are_names_of_the_release_before(mail_d
     for word, refused in (("451", False), ("SMTPServerDisconnected", False), ("550", True)):
         claim.note(word, refused=refused)
         seen.append(former_state(claim.path))
-    claim.mark(SENDING)
+    claim.note(mark=SENDING)
     seen.append(former_state(claim.path))
-    claim.mark(DOUBT)
+    claim.note(mark=DOUBT)
     seen.append(former_state(claim.path))
     claim.release()
     (doubtful,) = spool.kept()

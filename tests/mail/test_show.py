@@ -179,7 +179,7 @@ def test_two_files_of_one_message_are_no_ambiguity(mail: MailCommand, mail_dir: 
 
 def test_a_message_that_is_being_sent_is_shown(mail: MailCommand, absent_server: SmtpServer, mail_dir: Path) -> None:
     claim = Spool(mail_dir).store(letter(1))
-    claim.mark(SENDING)
+    claim.note(mark=SENDING)
     sent = mail("show", "1@example.com", server=absent_server)
     claim.release()
 
