@@ -42,7 +42,7 @@ def register_error_handlers(app: Flask, *, addresses: Addresses, quotas: Quotas,
             del response.headers["Content-Type"]
         else:
             response = refuse_http(error)
-        served = sorted({*(error.valid_methods or ())} - {"OPTIONS"})
+        served = sorted(set(error.valid_methods or ()) - {"OPTIONS"})
         response.headers["Allow"] = ", ".join([*served, "OPTIONS"])
         return response
 
