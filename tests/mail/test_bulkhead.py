@@ -87,6 +87,7 @@ def test_patience_ends_and_leaves_the_waiting_room_to_others(pool: ThreadPoolExe
         with pytest.raises(FullError), bulkhead.slot():
             pass
 
+    assert bulkhead.waiting == 0
     first.leave.set()
     first.done.result()
     with bulkhead.slot():
