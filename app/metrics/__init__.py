@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from app.settings import Settings, extra_is_missing
+from app.settings import Settings, missing_extra
 
 if TYPE_CHECKING:
     from app.metrics.recorder import Recorder
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def require_metrics(settings: Settings) -> None:
     """Raise SettingsError when METRICS_BIND is set and the extra [metrics] is not installed."""
     if settings.metrics_bind is not None and find_spec("prometheus_client") is None:
-        raise extra_is_missing("METRICS_BIND", "metrics")
+        raise missing_extra("METRICS_BIND", "metrics")
 
 
 def create_recorder(settings: Settings, contact_paths: frozenset[str]) -> Recorder | None:

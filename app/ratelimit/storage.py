@@ -7,7 +7,7 @@ from typing import Protocol
 
 from app.loop import Loop
 from app.ratelimit.window import Policy, SlidingWindow, Window
-from app.settings import Settings, extra_is_missing
+from app.settings import Settings, missing_extra
 
 
 class Storage(Protocol):
@@ -57,5 +57,5 @@ def create_storage(settings: Settings) -> Storage:
         # redis is an optional dependency: only shared limits need it.
         from app.ratelimit.shared import SharedStorage  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise extra_is_missing("RATE_LIMIT_STORAGE", "redis") from error
+        raise missing_extra("RATE_LIMIT_STORAGE", "redis") from error
     return SharedStorage(settings.rate_limit_storage, connections=settings.threads)

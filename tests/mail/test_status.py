@@ -11,7 +11,7 @@ from freezegun import freeze_time
 
 from app.mail.smtp import SmtpSender
 from app.mail.spool import Spool
-from app.settings import extra_is_missing
+from app.settings import missing_extra
 from tests.mail import disks
 from tests.mail.command import FLASK_MAIL
 from tests.mail.conftest import AGES, NAMES, MailCommand, keep, keep_in_state, letter
@@ -214,7 +214,7 @@ UNUSABLE: dict[str, tuple[dict[str, str], str]] = {
     ),
     "an extra that is not installed": (
         {"RATE_LIMIT_STORAGE": "redis://:hunter2@127.0.0.1:1"},
-        extra_is_missing("RATE_LIMIT_STORAGE", "redis").args[0],
+        missing_extra("RATE_LIMIT_STORAGE", "redis").args[0],
     ),
 }
 
