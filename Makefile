@@ -185,7 +185,8 @@ bench: $(BENCH_VENV)/.bench ## Measure the service beside others and rewrite doc
 	@$(call need,$(BENCH))
 	$(BENCH_VENV)/bin/python -m bench
 
-docs: $(VENV)/.dev node_modules/.package-lock.json ## Draw docs/request.svg, and build build/reference.html (BASE_URL=https://...: docs/reference.md)
+docs: $(VENV)/.dev node_modules/.package-lock.json ## Write the defaults of the settings, draw docs/request.svg, and build build/reference.html (BASE_URL=https://...: docs/reference.md)
+	$(BIN)/python -m docs.write_settings
 	$(BIN)/python -m docs.draw_request
 	$(BIN)/python -m docs.build_reference '$(BASE_URL)'
 

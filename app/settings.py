@@ -28,9 +28,9 @@ T = TypeVar("T")
 
 PRIVATE_DIRECTORY = "a directory that this user can make or write and that nobody else can read"
 BASE_URL = "an http or https address without query or fragment, whose path has no empty segment and no . or .."
-_NAMED = 'alone or after a name, as in Formulario web <web@example.com> or "Ventas, Uruguay" <ventas@example.com>'
-_CREDENTIAL = "ASCII text without control characters"
-_STORAGE = (
+NAMED = 'alone or after a name, as in Formulario web <web@example.com> or "Ventas, Uruguay" <ventas@example.com>'
+CREDENTIAL = "ASCII text without control characters"
+STORAGE_ADDRESS = (
     "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// with the same for TLS, redis+unix://[USER:PASSWORD@]/PATH,"
     " or valkey://, valkeys:// and valkey+unix://"
 )
@@ -185,14 +185,14 @@ class Settings:
     smtp_host: str | None = setting(_host, None, "a host name or an IP address")
     smtp_port: int = setting(_whole_number(1, 65535), "587", "a port from 1 to 65535")
     smtp_security: SmtpSecurity = choice(SmtpSecurity, "starttls")
-    smtp_username: str | None = setting(_credential, None, _CREDENTIAL, secret=True)
-    smtp_password: str | None = setting(_credential, None, _CREDENTIAL, secret=True)
+    smtp_username: str | None = setting(_credential, None, CREDENTIAL, secret=True)
+    smtp_password: str | None = setting(_credential, None, CREDENTIAL, secret=True)
     smtp_timeout: float = setting(_seconds, "10", f"seconds, above 0 and at most {MAX_TIMEOUT}")
     """Seconds for a complete hand-over to the mail server."""
     sales_email: tuple[Mailbox, ...] = setting(
-        parse_mailboxes, "ventas@localhost", f"e-mail addresses separated by commas, each {_NAMED}"
+        parse_mailboxes, "ventas@localhost", f"e-mail addresses separated by commas, each {NAMED}"
     )
-    mail_from: Mailbox = setting(parse_mailbox, "web@localhost", f"one e-mail address, {_NAMED}")
+    mail_from: Mailbox = setting(parse_mailbox, "web@localhost", f"one e-mail address, {NAMED}")
     mail_timezone: ZoneInfo = setting(_time_zone, "UTC", "an IANA time zone such as America/Montevideo")
     """The time zone in which messages show and date their time."""
     mail_dir: Path = setting(_private_directory, "var/mail", PRIVATE_DIRECTORY)
@@ -201,7 +201,7 @@ class Settings:
         _origins, "*", "* or origins such as https://www.example.com separated by commas"
     )
     trusted_proxies: int = setting(_whole_number(0, 16), "0", "a number of proxies from 0 to 16")
-    rate_limit_storage: str | None = setting(_storage, None, _STORAGE, secret=True)
+    rate_limit_storage: str | None = setting(_storage, None, STORAGE_ADDRESS, secret=True)
     api_name: str = setting(_text, "Public API", "text without control characters")
     api_v1_deprecated_on: date | None = setting(_date, None, "a date, YYYY-MM-DD")
     api_v1_sunset_on: date | None = setting(_date, None, "a date, YYYY-MM-DD")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import Field, fields
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
 from app.errors import ErrorCode
-from docs import draw_request
+from app.settings import Settings
+from docs import draw_request, write_settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -119,3 +122,21 @@ def test_every_error_code_is_at_a_station_of_the_way() -> None:
 @pytest.mark.parametrize("station", draw_request.STATIONS, ids=lambda station: station.name)
 def test_a_station_of_the_way_names_a_file_that_exists(station: draw_request.Station) -> None:
     assert (ROOT / station.file).exists()
+
+
+def test_the_settings_in_the_readme_and_in_the_example_are_those_of_the_code() -> None:
+    readme, example = write_settings.README.read_text(), write_settings.EXAMPLE.read_text()
+
+    written = write_settings.with_table(readme), write_settings.with_defaults(example)
+
+    assert written == (readme, example), ".venv/bin/python -m docs.write_settings"
+
+
+@pytest.mark.parametrize("setting", fields(Settings), ids=lambda setting: setting.name.upper())
+def test_a_setting_has_a_meaning_which_names_every_choice(setting: Field[Any]) -> None:
+    row = rf"^\| {setting.name.upper()} \| .* \| (.*) \|$"
+
+    (meaning,) = re.findall(row, write_settings.README.read_text(), re.MULTILINE)
+
+    assert meaning
+    assert [word for word in get_args(setting.type) if isinstance(word, str) and f"`{word}`" not in meaning] == []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +11,6 @@ from app.api.body import MAX_BODY_BYTES
 from app.contact.schema import ContactSchema
 from app.contact.submission import FORM_TYPES
 from app.errors import ErrorCode
-from app.settings import Settings
 from tests.client import DOCUMENT
 from tests.pages import README
 
@@ -57,38 +54,3 @@ def test_the_limits_are_those_of_the_code() -> None:
         rf"\b{CONTACT_POLICY.quota} POSTs? per {CONTACT_POLICY.window_seconds} seconds to the contact paths", text
     )
     assert f"at most {MAX_BODY_BYTES // 1024} KiB" in text
-
-
-class RecordingEnvironment(dict[str, str]):
-    def __init__(self, values: dict[str, str]) -> None:
-        super().__init__(values)
-        self.asked: dict[str, None] = {}
-
-    def get(self, name: str, default: Any = None) -> Any:
-        self.asked[name] = None
-        return super().get(name, default)
-
-
-def test_the_settings_table_lists_every_variable_that_is_read(tmp_path: Path) -> None:
-    environ = RecordingEnvironment({"MAIL_DIR": str(tmp_path)})
-
-    Settings.from_env(environ)
-
-    assert sorted(name for name, _, _ in table("Settings")) == sorted(environ.asked)
-
-
-@pytest.mark.parametrize(("name", "default"), [row[:2] for row in table("Settings")])
-def test_the_settings_table_has_the_defaults_of_the_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, default: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    value = getattr(Settings.from_env({}), name.lower())
-
-    if name == "MAIL_DIR":
-        assert value == tmp_path / default
-    elif default in {"none", "from the request", "in the process"}:
-        assert value is None
-    elif not default.startswith("required"):
-        shown = ",".join(value) if isinstance(value, tuple) else value
-        assert shown == type(shown)(default)

@@ -212,14 +212,6 @@ def test_the_example_is_accepted(tmp_path: Path) -> None:
     assert settings.public_base_url == f"https://{SERVER_NAME}"
 
 
-def test_the_settings_that_the_example_leaves_out_are_shown_with_their_defaults(tmp_path: Path) -> None:
-    defaults = Settings.from_env({"MAIL_DIR": str(tmp_path)})
-
-    for name, value in re.findall(r"^#(?!API_V1|BIND)([A-Z0-9_]+)=(.*)", ENVIRONMENT, re.MULTILINE):
-        default = getattr(defaults, name.lower())
-        assert value == ("" if default is None else f"{default:g}" if isinstance(default, float) else str(default))
-
-
 ERRORS_OF_NGINX = {
     "malformed": invalid_body("http"),
     "too-large": invalid_body("too_large"),
