@@ -16,7 +16,7 @@ from app.api.quotas import Quotas
 from app.api.request import OWN_REQUEST, Request
 from app.api.request_log import route_of
 from app.errors import ApiError, ErrorCode
-from app.ratelimit.headers import rate_limit_fields
+from app.ratelimit.headers import rate_limit_headers
 from app.settings import Settings
 from app.versions import DEPRECATION, V1, Status, Versions
 
@@ -76,7 +76,8 @@ class Hooks:
         headers["X-Request-ID"] = request.id
         is_document = path == DOCUMENT and status in (HTTPStatus.OK, HTTPStatus.NOT_MODIFIED)
         headers["Cache-Control"] = self._caching_of_document if is_document else "no-store"
-        headers.update(rate_limit_fields(self._quotas.stated(request, status)))
+        for name, value in rate_limit_headers(self._quotas.stated(request, status)):
+            headers[name] = value
         if version and version.lifecycle and version.status() is not Status.CURRENT:
             headers["Deprecation"] = DEPRECATION
             headers["Sunset"] = http_date(version.lifecycle.sunset_on)  # RFC 8594

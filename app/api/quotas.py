@@ -1,27 +1,19 @@
 """The two quotas: which of them a request counts against, and which one its response states."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from http import HTTPStatus
+from typing import NamedTuple
 
 from app.api.paths import is_under_api
 from app.api.request import Request
 from app.errors import ApiError, ErrorCode
-from app.ratelimit.window import Decision, Window, whole_seconds
+from app.ratelimit.window import Decision, SlidingWindow, whole_seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limiters of the two quotas."""
+class Limits(NamedTuple):
+    """The limiters of the two quotas, by the names that the metrics give them."""
 
-    api: Window
-    contact: Window
-
-    @property
-    def by_name(self) -> dict[str, Window]:
-        """The limiters by the names that the metrics give them."""
-        return {"api": self.api, "contact": self.contact}
+    api: SlidingWindow
+    contact: SlidingWindow
 
 
 class Quotas:

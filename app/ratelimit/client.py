@@ -1,7 +1,5 @@
 """The key that the limiter counts a client under: its address, as far as the trusted proxies vouch for it."""
 
-from __future__ import annotations
-
 import socket
 
 _IPV4_MAPPED = bytes(10) + b"\xff\xff"

@@ -1,42 +1,41 @@
 """Exact sliding windows on a Redis or Valkey server, shared by any number of processes and machines.
 
-redis-py reads the address and makes the connections, to Valkey as well. One script on the server makes a decision, so a
-decision is one round trip, and all processes measure time by the server's clock.
+One script on the server makes a decision, so a decision is one round trip, and all processes measure time by the
+server's clock. redis-py reads the address, makes the connections, to Valkey as well, and sends the script.
 """
 
-from __future__ import annotations
-
-import hashlib
 import logging
+import math
 import re
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
+from enum import Enum, auto
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from urllib.parse import parse_qsl, urlencode
 
-from redis import ConnectionPool
-from redis.exceptions import NoScriptError, ResponseError
+from redis import ConnectionPool, Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import MaxConnectionsError, ResponseError
 from redis.exceptions import TimeoutError as LateAnswerError
+from redis.retry import Retry
 
 from app.loop import Loop
-from app.ratelimit.window import Decision, Policy, SlidingWindow, Window
+from app.ratelimit.storage import Storage
+from app.ratelimit.window import Decision, Policy, SlidingWindow
 from app.settings import SettingsError
 
 TIMEOUT = 0.045
-"""Seconds that a request waits for one answer. A decision needs two answers at most, so it takes less than 100 ms."""
+"""Seconds that a request waits for one answer, and for a free connection."""
 
-TIME_OUTS_IN_A_ROW = 3
+CONNECT_TIMEOUT = 1.0
+"""Seconds for one attempt to connect; no request waits for it."""
+
+FAILURES_IN_A_ROW = 3
 """Probes in a row without an answer after which the server counts as lost.
 
 Requests are not counted, because many of them can time out at the same moment.
 """
-
-CONNECT_TIMEOUT = 1.0
-"""Seconds for one attempt to connect; no request waits for it."""
 
 PROBE_INTERVAL = 1.0
 """Seconds between two probes, both while the server is in reach and while it is not."""
@@ -92,72 +91,27 @@ The key of a client holds the times of its counted requests, oldest first, in mi
 number holds them exactly. The key expires when the newest request leaves the window.
 """
 
-_SCRIPT_ID = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
-"""The name that the server gives the script."""
-
 _UNANSWERED = "the storage of the rate limits left one request without an answer, this process decided it"
 
 logger = logging.getLogger(__name__)
 
 
-class _Connection(Protocol):
-    """The methods of redis-py's connections that are used here; redis-py types few of them."""
-
-    def connect(self) -> None:
-        """Connect, authenticate and choose the database."""
-
-    def send_command(self, *arguments: str | int) -> None:
-        """Send one command."""
-
-    def read_response(self) -> Any:
-        """Wait for the answer and return it."""
-
-    def disconnect(self) -> None:
-        """Close the connection."""
+class _State(Enum):
+    CONNECTING = auto()
+    IN_REACH = auto()
+    LOST = auto()
 
 
-class _Pool:
-    """The connections that are used until the server is lost; the thread of the storage connects the broken ones."""
-
-    def __init__(self, connections: Iterable[_Connection]) -> None:
-        self.idle: SimpleQueue[_Connection] = SimpleQueue()
-        self.broken = deque(connections)
-        self.answers = 0
-        """The number of requests that the server has answered."""
-        self.refusals: dict[str, bool] = {}
-        """The errors that it answered to requests, by name; True when the error is in the log."""
-
-    def give_up(self, connection: _Connection, error: Exception) -> None:
-        """Leave a connection to the thread, which replaces it: a late answer would pass for the next answer.
-
-        When the server has closed one connection, it has probably closed the idle ones too, so these are replaced as
-        well.
-        """
-        self.broken.append(connection)
-        if not isinstance(error, LateAnswerError):
-            with suppress(Empty):
-                while True:
-                    self.broken.append(self.idle.get_nowait())
-
-    def close(self) -> None:
-        """Close the connections that no request is using."""
-        with suppress(Empty):
-            while True:
-                self.idle.get_nowait().disconnect()
-        while self.broken:
-            self.broken.popleft().disconnect()
-
-
-class SharedStorage:
+class SharedStorage(Storage):
     """The connections to the server. A thread makes and probes them, so that no request waits for that.
 
     The process decides a request by itself when no answer comes in TIMEOUT, when the answer is an error, or when the
     server closes the connection. That concerns this request only, and the thread then probes the server at once.
 
-    A probe replaces the broken connections and asks as a request does; there is one every PROBE_INTERVAL. The server
-    is lost when a probe meets an error or cannot connect, or when TIME_OUTS_IN_A_ROW probes time out while no request
-    is answered. Then the process makes all decisions by itself, without waiting, until a probe succeeds. An error that
-    requests meet but probes do not concerns single keys, such as a key of the wrong type.
+    Every PROBE_INTERVAL the thread connects what is missing and asks as a request does. The server is lost when it
+    answers a probe with an error, or when FAILURES_IN_A_ROW probes get no answer while requests get none either. Then
+    the process makes all decisions by itself, without waiting, until a probe succeeds. An error that requests meet but
+    probes do not concerns single keys, such as a key of the wrong type.
 
     The log says each loss and each return once, and each error of single keys once between a return and the next loss.
     There is one connection per thread, so that no request waits for another.
@@ -166,174 +120,165 @@ class SharedStorage:
     name = "redis"
 
     def __init__(self, url: str, *, connections: int) -> None:
-        self._size = connections
+        options = {
+            "max_connections": connections,
+            "socket_timeout": TIMEOUT,
+            "socket_connect_timeout": CONNECT_TIMEOUT,
+            "retry": Retry(NoBackoff(), 0),
+            "retry_on_timeout": False,
+            "retry_on_error": [],
+            "health_check_interval": 0,
+            "protocol": 2,  # with 3, a server may ask redis-py to be patient
+        }
         try:
-            pool = ConnectionPool.from_url(_address(url))
-            # These come last, because an option of the address must not make a visitor wait longer.
-            options = pool.connection_kwargs | {
-                "socket_timeout": TIMEOUT,
-                "socket_connect_timeout": CONNECT_TIMEOUT,
-                "health_check_interval": 0,
-            }
-            self._make_connection: Callable[[], _Connection]
-            self._make_connection = partial(pool.connection_class, **options)
-            self._make_connection()  # raises when an option of the address does not exist
+            self._pool = ConnectionPool.from_url(_address(url, without=options), **options)
+            self._pool.connection_class(**self._pool.connection_kwargs)  # raises when an option does not exist
         except Exception as error:
             raise SettingsError(
                 ["RATE_LIMIT_STORAGE=(hidden): expected an address that the redis library understands"]
             ) from error
-        self._pool: _Pool | None = None
-        self._out_of_reach = False
-        # Held until a change is in the log, so that the lines are in the order of the changes and a state is in the log
-        # before anybody sees it. So code that writes the log must not read `in_reach`.
-        self._lock = threading.Lock()
-        self._loop = Loop("rate-limit-storage", self._run, patience=CONNECT_TIMEOUT)
+        self._script = Redis(connection_pool=self._pool).register_script(_SCRIPT)
+        self._idle: SimpleQueue[Redis] = SimpleQueue()
+        """The connections that no request is using. The pool has those that are to be made anew."""
+        self._state = _State.CONNECTING
+        self._answers = 0
+        """The number of requests that the server has answered."""
+        self._refusals: dict[str, bool] = {}
+        """The errors that it answered to requests, by name; True when the error is in the log."""
+        self._loop = Loop("rate-limit-storage", self._look, patience=CONNECT_TIMEOUT)
         self.loops = (self._loop,)
 
     @property
     def in_reach(self) -> bool:
         """True while the server makes the decisions."""
-        with self._lock:
-            return self._pool is not None
+        return self._state is _State.IN_REACH
 
-    def limiter(self, policy: Policy) -> Window:
+    def limiter(self, policy: Policy) -> SlidingWindow:
         """A limiter that keeps its windows on the server, apart from those of other policies."""
         return SharedWindow(self, policy)
 
     def close(self) -> None:
-        """Close the connections."""
-        if self._pool is not None:
-            self._pool.close()
+        """Close the connections that no request is using."""
+        with suppress(Empty):
+            while True:
+                self._idle.get_nowait().close()  # gives the connection back to the pool
+        self._pool.disconnect(inuse_connections=False)
 
     def decide(self, policy: Policy, client: bytes, operation: str) -> Decision | None:
         """The server's decision; None when it makes none. Never raises."""
-        pool = self._pool
-        if pool is None:
+        if not self.in_reach:
             return None
         try:
-            connection = pool.idle.get(timeout=TIMEOUT)
+            connection = self._idle.get(timeout=TIMEOUT)
         except Empty:
             logger.debug(_UNANSWERED)
             return None
         try:
             decision = self._ask(connection, policy, client, operation)
         except ResponseError as error:
-            pool.idle.put(connection)
-            name = _name(error)
-            if name not in pool.refusals:
-                pool.refusals[name] = False
+            self._idle.put(connection)
+            if _name(error) not in self._refusals:
+                self._refusals[_name(error)] = False
                 self._loop.wake()
             return None
         except Exception as error:  # noqa: BLE001 - the visitor gets an answer, whatever fails here
             logger.debug(_UNANSWERED)
-            pool.give_up(connection, error)
+            connection.close()  # redis-py has cut it, or a late answer would pass for the next one
+            if not isinstance(error, LateAnswerError):
+                self.close()  # a server that closes one connection has probably closed the idle ones too
             self._loop.wake()
             return None
-        pool.answers += 1
-        pool.idle.put(connection)
+        self._answers += 1
+        self._idle.put(connection)
         return decision
 
-    def _ask(self, connection: _Connection, policy: Policy, client: bytes, operation: str) -> Decision:
+    def _ask(self, connection: Redis, policy: Policy, client: bytes, operation: str) -> Decision:
         key = f"{KEY_PREFIX}:{policy.quota}/{policy.window_seconds}:{client.hex()}"
-        arguments = (1, key, policy.quota, policy.window_seconds * 1_000_000, operation)
-        try:
-            connection.send_command("EVALSHA", _SCRIPT_ID, *arguments)
-            answer = connection.read_response()
-        except NoScriptError:
-            # The server does not know the script: it was restarted or its scripts were deleted. EVAL stores it again.
-            connection.send_command("EVAL", _SCRIPT, *arguments)
-            answer = connection.read_response()
-        allowed, remaining, reset_after = answer
+        arguments = (policy.quota, policy.window_seconds * 1_000_000, operation)
+        allowed, remaining, reset_after = self._script([key], arguments, connection)
         return Decision(policy, bool(allowed), remaining, reset_after * _NANOSECONDS)
 
-    def _run(self) -> float:
-        """Look once; returns the seconds until the next time."""
-        pool = self._pool or _Pool([self._make_connection() for _ in range(self._size)])
+    def _look(self) -> float:
+        """Probe the server and log what has changed; returns the seconds until the next time."""
         try:
-            self._look(pool)
+            fastest = self._probe()
+            if not self.in_reach and fastest > TIMEOUT / 2:
+                raise TimeoutError  # a server that is barely fast enough would be lost again and again
         except Exception as error:  # noqa: BLE001 - any failure is a result, and the thread must go on
-            self._lose(pool, error)
+            self._lose(error)
         else:
-            self._keep(pool)
+            self._keep()
         return PROBE_INTERVAL
 
-    def _look(self, pool: _Pool) -> None:
-        """Replace and probe each broken connection, or probe an idle one; raises when the server is lost."""
-        time_outs = answers = 0
-        fastest = TIMEOUT
-        asked = False
-        while pool.broken or not asked:
-            anew = bool(pool.broken)
+    def _probe(self) -> float:
+        """Ask over each connection that is missing and one that is idle; raises when the server is lost.
+
+        Returns the seconds of the fastest answer.
+        """
+        with suppress(Empty):
+            self._idle.get_nowait().close()
+        fastest, failures, answers = math.inf, 0, self._answers
+        while True:
+            connection = None
             try:
-                connection = pool.broken.popleft() if anew else pool.idle.get_nowait()
-            except Empty:
-                return  # requests use all connections, so they find out by themselves
-            try:
-                if anew:
-                    connection.disconnect()
-                    connection.connect()
+                connection = Redis(connection_pool=self._pool, single_connection_client=True)
                 begun = time.perf_counter()
                 self._ask(connection, _PROBE, b"", "hit")
-                fastest = min(fastest, time.perf_counter() - begun)
+            except MaxConnectionsError:
+                return fastest
             except Exception as error:
-                pool.give_up(connection, error)
-                if isinstance(error, LateAnswerError):
-                    time_outs = time_outs + 1 if answers == pool.answers else 1
-                    answers = pool.answers
-                    if time_outs == TIME_OUTS_IN_A_ROW:
-                        raise
-                elif anew or isinstance(error, ResponseError):
+                if connection:
+                    connection.close()
+                failures = failures + 1 if answers == self._answers else 1
+                answers = self._answers
+                if failures == FAILURES_IN_A_ROW or isinstance(error, ResponseError):
                     raise
             else:
-                time_outs = 0
-                asked = True
-                pool.idle.put(connection)
-        if pool is not self._pool and fastest > TIMEOUT / 2:
-            raise TimeoutError  # a server that is barely fast enough would be lost again and again
+                failures = 0
+                fastest = min(fastest, time.perf_counter() - begun)
+                self._idle.put(connection)
 
-    def _keep(self, pool: _Pool) -> None:
-        """Use these connections, and log a return and new errors of single keys."""
-        with self._lock:
-            self._pool = pool
-            if self._out_of_reach:
-                self._out_of_reach = False
-                logger.info("the storage of the rate limits is back in reach")
-        for name in list(pool.refusals):
-            if not pool.refusals[name]:
-                pool.refusals[name] = True
-                logger.warning(
-                    "the storage of the rate limits cannot count some clients, this process limits them by itself: %s",
-                    name,
-                )
+    def _keep(self) -> None:
+        """Let the server decide, and log its return and new errors of single keys."""
+        if not self.in_reach:
+            self._refusals.clear()
+        if self._state is _State.LOST:
+            logger.info("the storage of the rate limits is back in reach")
+        self._state = _State.IN_REACH  # after the line, so that who sees the change can read of it
+        for name in [name for name, is_logged in list(self._refusals.items()) if not is_logged]:
+            self._refusals[name] = True
+            logger.warning(
+                "the storage of the rate limits cannot count some clients, this process limits them by itself: %s", name
+            )
 
-    def _lose(self, pool: _Pool, error: Exception) -> None:
-        """Stop using these connections, and log the loss once."""
-        with self._lock:
-            self._pool = None
-            if not self._out_of_reach:
-                self._out_of_reach = True
-                logger.warning(
-                    "the storage of the rate limits is out of reach, this process limits by itself: %s", _name(error)
-                )
-        pool.close()
+    def _lose(self, error: Exception) -> None:
+        """Decide without the server, and log the loss once."""
+        if self._state is not _State.LOST:
+            logger.warning(
+                "the storage of the rate limits is out of reach, this process limits by itself: %s", _name(error)
+            )
+        self._state = _State.LOST
+        self.close()
 
 
-def _address(url: str) -> str:
-    """The address in the schemes that redis-py knows: redis, rediss and unix."""
+def _address(url: str, *, without: Iterable[str]) -> str:
+    """The address in the schemes that redis-py knows, less these options: redis-py would prefer them to ours."""
     scheme, _, rest = url.partition("://")
-    return f"{'unix' if scheme.endswith('+unix') else scheme.replace('valkey', 'redis')}://{rest}"
+    place, _, query = rest.partition("?")
+    scheme = "unix" if scheme.endswith("+unix") else scheme.replace("valkey", "redis")
+    return f"{scheme}://{place}?{urlencode([(name, value) for name, value in parse_qsl(query) if name not in without])}"
 
 
 def _name(error: Exception) -> str:
     """The name of an error in the log: its code, which holds no key and no address, else its class."""
-    code: str | None = getattr(error, "status_code", None)  # redis-py 7 and newer
+    code: str | None = getattr(error, "status_code", None)
     if code in {None, "ERR"}:
         match = _ERROR_CODE.search(str(error)) if isinstance(error, ResponseError) else None
         code = match and match[1]
     return code or type(error).__name__
 
 
-class SharedWindow:
+class SharedWindow(SlidingWindow):
     """A limiter that is exact over all processes that share the server.
 
     A request passes when both the window of this process and the window on the server admit it. The window of the
@@ -343,29 +288,25 @@ class SharedWindow:
     """
 
     def __init__(self, storage: SharedStorage, policy: Policy) -> None:
+        super().__init__(policy)
         self._storage = storage
-        self._policy = policy
-        self._own = SlidingWindow(policy)
-
-    def __len__(self) -> int:
-        return len(self._own)
 
     def hit(self, client: bytes) -> Decision:
         """Count a request, unless the quota refuses it."""
         # This window counts before the server does. So a request leaves this window first, and this window refuses
         # nothing that the server would admit. Requests that still wait for their answer are counted too.
-        own = self._own.hit(client)
+        own = super().hit(client)
         if not own.allowed:
             return own
-        shared = self._storage.decide(self._policy, client, "hit")
+        shared = self._storage.decide(self.policy, client, "hit")
         if shared is None:
             return own
-        self._own.learn(client, shared)
+        self.learn(client, shared)
         return shared
 
     def peek(self, client: bytes) -> Decision:
         """Decide as ``hit`` would, without counting a request."""
-        own = self._own.peek(client)
+        own = super().peek(client)
         if not own.allowed:
             return own
-        return self._storage.decide(self._policy, client, "peek") or own
+        return self._storage.decide(self.policy, client, "peek") or own

@@ -1,13 +1,11 @@
 """Exact sliding windows, one per client, in the memory of this process."""
 
-from __future__ import annotations
-
 import threading
 import time
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 SECOND = 1_000_000_000
 """Nanoseconds in a second. Windows are counted in whole nanoseconds, so that no rounding error admits a request."""
@@ -46,23 +44,6 @@ def whole_seconds(nanoseconds: int) -> int:
     return -(-nanoseconds // SECOND)
 
 
-class Limiter(Protocol):
-    """Counts the requests of every client under one policy."""
-
-    def hit(self, client: bytes) -> Decision:
-        """Count a request, unless the quota refuses it."""
-
-    def peek(self, client: bytes) -> Decision:
-        """Decide as ``hit`` would, without counting a request."""
-
-
-class Window(Limiter, Protocol):
-    """A limiter that remembers clients in this process."""
-
-    def __len__(self) -> int:
-        """The number of clients that this process remembers."""
-
-
 class SlidingWindow:
     """A limiter whose cost per decision does not grow with the number of clients.
 
@@ -72,7 +53,8 @@ class SlidingWindow:
     """
 
     def __init__(self, policy: Policy, *, max_clients: int = MAX_CLIENTS) -> None:
-        self._policy = policy
+        self.policy = policy
+        """The policy that it counts under."""
         self._quota = policy.quota
         self._window = policy.window_seconds * SECOND
         self._max_clients = max_clients
@@ -93,7 +75,7 @@ class SlidingWindow:
             if kept is None:
                 self._make_room(now)
                 self._clients[client] = now
-                return Decision(self._policy, True, self._quota - 1, self._window)
+                return Decision(self.policy, True, self._quota - 1, self._window)
             opened = now - self._window
             hits = kept if isinstance(kept, array) else [kept]
             oldest = hits[0]
@@ -102,14 +84,14 @@ class SlidingWindow:
                 oldest = hits[0] if hits else now
             count = len(hits)
             if count >= self._quota:
-                return Decision(self._policy, False, 0, oldest - opened)
+                return Decision(self.policy, False, 0, oldest - opened)
             hits.append(now)
             if not count:
                 self._clients[client] = now
             elif hits is not kept:
                 self._clients[client] = array("q", hits)
             self._clients.move_to_end(client)
-            return Decision(self._policy, True, self._quota - count - 1, oldest - opened)
+            return Decision(self.policy, True, self._quota - count - 1, oldest - opened)
         finally:
             self._lock.release()
 
@@ -123,7 +105,7 @@ class SlidingWindow:
             expired = bisect_right(hits, opened)
             count = len(hits) - expired
             oldest = hits[expired] if count else now
-        return Decision(self._policy, count < self._quota, self._quota - count, oldest - opened)
+        return Decision(self.policy, count < self._quota, self._quota - count, oldest - opened)
 
     def learn(self, client: bytes, decision: Decision) -> None:
         """Adopt the decision of the shared storage on the hit that was just counted here.

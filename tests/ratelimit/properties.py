@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from app.ratelimit.window import SECOND, Decision, Limiter, Policy
+from app.ratelimit.window import SECOND, Decision, Policy
 
 API = Policy(quota=60, window_seconds=60)
 CONTACT = Policy(quota=1, window_seconds=30)
@@ -19,6 +19,16 @@ CONTACT = Policy(quota=1, window_seconds=30)
 def address(number: int) -> bytes:
     """The key of one IPv4 client among many."""
     return number.to_bytes(4)
+
+
+class Limiter(Protocol):
+    """Counts the requests of every client under one policy, wherever it keeps its windows."""
+
+    def hit(self, client: bytes) -> Decision:
+        """Count a request, unless the quota refuses it."""
+
+    def peek(self, client: bytes) -> Decision:
+        """Decide as ``hit`` would, without counting a request."""
 
 
 class Subject(Protocol):

@@ -9,7 +9,7 @@ from freezegun import freeze_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.ratelimit.headers import rate_limit_fields
+from app.ratelimit.headers import rate_limit_headers
 from app.ratelimit.window import SECOND, Decision, Policy, whole_seconds
 
 API = Policy(quota=60, window_seconds=60)
@@ -45,7 +45,7 @@ NAMES = ("RateLimit-Policy", "X-RateLimit-Limit", "RateLimit", "X-RateLimit-Rema
 @freeze_time(NOON)
 @pytest.mark.parametrize(("decision", "values"), FIELDS.values(), ids=FIELDS)
 def test_the_five_fields_state_policy_and_state(decision: Decision, values: tuple[str, ...]) -> None:
-    fields = rate_limit_fields(decision)
+    fields = rate_limit_headers(decision)
 
     assert sorted(fields) == sorted(zip(NAMES, values, strict=True))
 
@@ -64,7 +64,7 @@ ROUNDED = {
 @freeze_time(NOON)
 @pytest.mark.parametrize(("reset_after", "seconds"), ROUNDED.values(), ids=ROUNDED)
 def test_seconds_are_rounded_up_so_that_who_waits_passes(reset_after: int, seconds: int) -> None:
-    fields = dict(rate_limit_fields(Decision(API, True, 7, reset_after)))
+    fields = dict(rate_limit_headers(Decision(API, True, 7, reset_after)))
 
     assert whole_seconds(reset_after) == seconds
     assert fields["RateLimit"] == f'"default";r=7;t={seconds}'
@@ -76,7 +76,7 @@ def test_the_wait_and_the_moment_agree_to_the_second(microseconds: int, reset_af
     now = NOON_EPOCH * SECOND + microseconds * 1_000
     with pytest.MonkeyPatch.context() as clock:
         clock.setattr("time.time_ns", lambda: now)
-        fields = dict(rate_limit_fields(Decision(API, True, 7, reset_after)))
+        fields = dict(rate_limit_headers(Decision(API, True, 7, reset_after)))
 
     reset_at = int(fields["X-RateLimit-Reset"]) * SECOND
     wait = int(fields["RateLimit"].rpartition("=")[2]) * SECOND

@@ -17,11 +17,12 @@ import redis
 from hypothesis import settings
 from redis.exceptions import ResponseError
 
-from app.ratelimit.shared import TIME_OUTS_IN_A_ROW, SharedStorage, _name
-from app.ratelimit.window import SECOND, Decision, Limiter, Policy, SlidingWindow
+from app.ratelimit.shared import FAILURES_IN_A_ROW, SharedStorage, _name
+from app.ratelimit.window import SECOND, Decision, Policy, SlidingWindow
 from tests.ratelimit.properties import (
     API,
     CONTACT,
+    Limiter,
     LimiterAgainstModel,
     address,
     assert_exactly_the_quota_was_admitted,
@@ -268,14 +269,15 @@ class TestRoundTrips:
         assert asked(lambda limiter: limiter.hit(address(1))) == ["EVALSHA"]
         assert asked(lambda limiter: limiter.peek(address(1))) == ["EVALSHA"]
 
-    def test_one_that_the_server_has_forgotten_the_script_of_is_two(
+    def test_one_that_the_server_has_forgotten_the_script_of_is_three(
         self, asked: Callable[..., list[str]], server: RedisServer
     ) -> None:
         server.admin.script_flush()
 
         assert asked(lambda limiter: [limiter.hit(address(1)) for _ in range(3)]) == [
             "EVALSHA",
-            "EVAL",
+            "SCRIPT",
+            "EVALSHA",
             "EVALSHA",
             "EVALSHA",
         ]
@@ -340,7 +342,7 @@ class TestAddresses:
             end(doubting)
 
 
-COMMANDS = ["evalsha", "eval", "time", "lindex", "lrange", "lset", "lpop", "llen", "rpush", "pexpireat"]
+COMMANDS = ["evalsha", "script|load", "time", "lindex", "lrange", "lset", "lpop", "llen", "rpush", "pexpireat"]
 
 
 FAULTS: dict[str, tuple[Callable[[RedisServer], object], str]] = {
@@ -627,7 +629,7 @@ class TestOutOfReach:
 
 
 def idle_connections(storage: SharedStorage) -> int:
-    return storage._pool.idle.qsize() if storage._pool else 0
+    return storage._idle.qsize()
 
 
 CLIENT = f":{address(1).hex()}".encode()
@@ -745,10 +747,10 @@ class TestOneLateAnswer:
     ) -> None:
         storage = make_storage(way.url)
 
-        way.hold(PROBE, times=TIME_OUTS_IN_A_ROW - 1)
+        way.hold(PROBE, times=FAILURES_IN_A_ROW - 1)
         wait_until(lambda: way.all_held and idle_connections(storage) == 4)
         survived = lines(caplog)
-        way.hold(PROBE, times=TIME_OUTS_IN_A_ROW)
+        way.hold(PROBE, times=FAILURES_IN_A_ROW)
         wait_until(lambda: not storage.in_reach)
 
         assert survived == []
@@ -760,7 +762,7 @@ class TestOneLateAnswer:
         storage = make_storage(way.url)
         limiter = storage.limiter(API)
 
-        way.hold(PROBE, times=TIME_OUTS_IN_A_ROW + 1)
+        way.hold(PROBE, times=FAILURES_IN_A_ROW + 1)
         wait_until(lambda: limiter.peek(address(1)) and way.all_held and idle_connections(storage) == 4)
 
         assert storage.in_reach
