@@ -5,19 +5,14 @@ server's clock. redis-py reads the address, makes the connections, to Valkey as 
 """
 
 import logging
-import math
 import re
 import time
-from collections.abc import Iterable
 from contextlib import suppress
-from enum import Enum, auto
 from queue import Empty, SimpleQueue
 from urllib.parse import parse_qsl, urlencode
 
-from redis import ConnectionPool, Redis
+import redis
 from redis.backoff import NoBackoff
-from redis.exceptions import MaxConnectionsError, ResponseError
-from redis.exceptions import TimeoutError as LateAnswerError
 from redis.retry import Retry
 
 from app.loop import Loop
@@ -26,24 +21,16 @@ from app.ratelimit.window import Decision, Policy, SlidingWindow
 from app.settings import SettingsError
 
 TIMEOUT = 0.045
-"""Seconds that a request waits for one answer, and for a free connection."""
+"""Seconds that a request waits for one answer."""
 
 CONNECT_TIMEOUT = 1.0
 """Seconds for one attempt to connect; no request waits for it."""
 
-FAILURES_IN_A_ROW = 3
-"""Probes in a row without an answer after which the server counts as lost.
-
-Requests are not counted, because many of them can time out at the same moment.
-"""
-
 PROBE_INTERVAL = 1.0
 """Seconds between two probes, both while the server is in reach and while it is not."""
 
-KEY_PREFIX = "public-web-interface"
-
-_NANOSECONDS = 1_000
-"""Nanoseconds in a microsecond, the unit of the server's clock."""
+FAILURES_IN_A_ROW = 3
+"""Probes without an answer after which the server is lost; requests do not count, many can time out at once."""
 
 _PROBE = Policy(quota=1_000_000, window_seconds=1)
 """The policy of a probe, which refuses none. A probe counts as a request does, so a server must be able to write."""
@@ -56,18 +43,13 @@ local key, quota, window, counting = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
-local function expire()
-    redis.call('PEXPIREAT', key, math.ceil((now + window) / 1000))
-end
-
 -- A clock that was set back must not admit a client early, and must not refuse it for longer than a window. So the
 -- newest request counts as made now, and the others keep their distance to it.
-local newest = tonumber(redis.call('LINDEX', key, -1))
-if newest and newest > now then
+local ahead = (tonumber(redis.call('LINDEX', key, -1)) or now) - now
+if ahead > 0 then
     for index, stamp in ipairs(redis.call('LRANGE', key, 0, -1)) do
-        redis.call('LSET', key, index - 1, stamp - newest + now)
+        redis.call('LSET', key, index - 1, stamp - ahead)
     end
-    expire()
 end
 
 local oldest = tonumber(redis.call('LINDEX', key, 0))
@@ -78,43 +60,37 @@ end
 
 local count = redis.call('LLEN', key)
 local allowed = count < quota
-if allowed and counting then
+local counted = allowed and counting
+if counted then
     redis.call('RPUSH', key, now)
-    expire()
     count = count + 1
+end
+if counted or ahead > 0 then
+    redis.call('PEXPIREAT', key, math.ceil((now + window) / 1000))
 end
 return {allowed and 1 or 0, quota - count, (oldest or now) + window - now}
 """
-"""Makes one decision on the server.
+"""Decides on the server, whose clock counts microseconds, which a Lua number holds exactly.
 
-The key of a client holds the times of its counted requests, oldest first, in microseconds of the server's clock. A Lua
-number holds them exactly. The key expires when the newest request leaves the window.
+The key of a client holds the times of its counted requests, oldest first; it expires when the newest leaves the window.
 """
 
+_LOST = "the storage of the rate limits is out of reach, this process limits by itself: %s"
+_BACK = "the storage of the rate limits is back in reach"
 _UNANSWERED = "the storage of the rate limits left one request without an answer, this process decided it"
+_REFUSED = "the storage of the rate limits cannot count some clients, this process limits them by itself: %s"
 
 logger = logging.getLogger(__name__)
 
 
-class _State(Enum):
-    CONNECTING = auto()
-    IN_REACH = auto()
-    LOST = auto()
-
-
 class SharedStorage(Storage):
-    """The connections to the server. A thread makes and probes them, so that no request waits for that.
+    """The connections to the server, one per thread. A thread makes and probes them, so that no request does.
 
     The process decides a request by itself when no answer comes in TIMEOUT, when the answer is an error, or when the
-    server closes the connection. That concerns this request only, and the thread then probes the server at once.
-
-    Every PROBE_INTERVAL the thread connects what is missing and asks as a request does. The server is lost when it
-    answers a probe with an error, or when FAILURES_IN_A_ROW probes get no answer while requests get none either. Then
-    the process makes all decisions by itself, without waiting, until a probe succeeds. An error that requests meet but
-    probes do not concerns single keys, such as a key of the wrong type.
-
-    The log says each loss and each return once, and each error of single keys once between a return and the next loss.
-    There is one connection per thread, so that no request waits for another.
+    server closes the connection. That concerns this request only. The server is lost when it answers a probe with an
+    error, or when FAILURES_IN_A_ROW probes get no answer while requests get none either. Then the process makes all
+    decisions by itself, without waiting, until a probe succeeds. An error that requests meet but probes do not concerns
+    single keys, such as one of the wrong type; the log names it once between a return and the next loss.
     """
 
     name = "redis"
@@ -125,33 +101,24 @@ class SharedStorage(Storage):
             "socket_timeout": TIMEOUT,
             "socket_connect_timeout": CONNECT_TIMEOUT,
             "retry": Retry(NoBackoff(), 0),
-            "retry_on_timeout": False,
-            "retry_on_error": [],
             "health_check_interval": 0,
             "protocol": 2,  # with 3, a server may ask redis-py to be patient
         }
         try:
-            self._pool = ConnectionPool.from_url(_address(url, without=options), **options)
+            self._pool = redis.ConnectionPool.from_url(_address(url, without=options), **options)
             self._pool.connection_class(**self._pool.connection_kwargs)  # raises when an option does not exist
         except Exception as error:
-            raise SettingsError(
-                ["RATE_LIMIT_STORAGE=(hidden): expected an address that the redis library understands"]
-            ) from error
-        self._script = Redis(connection_pool=self._pool).register_script(_SCRIPT)
-        self._idle: SimpleQueue[Redis] = SimpleQueue()
-        """The connections that no request is using. The pool has those that are to be made anew."""
-        self._state = _State.CONNECTING
-        self._answers = 0
-        """The number of requests that the server has answered."""
-        self._refusals: dict[str, bool] = {}
-        """The errors that it answered to requests, by name; True when the error is in the log."""
+            expected = "expected an address that the redis library understands"
+            raise SettingsError([f"RATE_LIMIT_STORAGE=(hidden): {expected}"]) from error
+        self._script = redis.Redis(connection_pool=self._pool).register_script(_SCRIPT)
+        # Each has one connection. What a request closes goes back to the pool, and the thread takes it from there.
+        self._idle: SimpleQueue[redis.Redis] = SimpleQueue()
+        self.in_reach = False
+        self._lost = False  # as the log says
+        self._answers = 0  # to requests
+        self._refusals: dict[str, bool] = {}  # the errors of requests by name; True when the error is in the log
         self._loop = Loop("rate-limit-storage", self._look, patience=CONNECT_TIMEOUT)
         self.loops = (self._loop,)
-
-    @property
-    def in_reach(self) -> bool:
-        """True while the server makes the decisions."""
-        return self._state is _State.IN_REACH
 
     def limiter(self, policy: Policy) -> SlidingWindow:
         """A limiter that keeps its windows on the server, apart from those of other policies."""
@@ -161,7 +128,7 @@ class SharedStorage(Storage):
         """Close the connections that no request is using."""
         with suppress(Empty):
             while True:
-                self._idle.get_nowait().close()  # gives the connection back to the pool
+                self._idle.get_nowait().close()
         self._pool.disconnect(inuse_connections=False)
 
     def decide(self, policy: Policy, client: bytes, operation: str) -> Decision | None:
@@ -173,96 +140,76 @@ class SharedStorage(Storage):
         except Empty:
             logger.debug(_UNANSWERED)
             return None
+        decision = None
         try:
             decision = self._ask(connection, policy, client, operation)
-        except ResponseError as error:
-            self._idle.put(connection)
-            if _name(error) not in self._refusals:
-                self._refusals[_name(error)] = False
-                self._loop.wake()
-            return None
+            self._answers += 1
+        except redis.ResponseError as error:
+            self._refusals.setdefault(_name(error), False)
         except Exception as error:  # noqa: BLE001 - the visitor gets an answer, whatever fails here
             logger.debug(_UNANSWERED)
-            connection.close()  # redis-py has cut it, or a late answer would pass for the next one
-            if not isinstance(error, LateAnswerError):
+            connection.close()
+            if not isinstance(error, redis.TimeoutError):
                 self.close()  # a server that closes one connection has probably closed the idle ones too
             self._loop.wake()
             return None
-        self._answers += 1
         self._idle.put(connection)
         return decision
 
-    def _ask(self, connection: Redis, policy: Policy, client: bytes, operation: str) -> Decision:
-        key = f"{KEY_PREFIX}:{policy.quota}/{policy.window_seconds}:{client.hex()}"
+    def _ask(self, connection: redis.Redis, policy: Policy, client: bytes, operation: str) -> Decision:
+        key = f"public-web-interface:{policy.quota}/{policy.window_seconds}:{client.hex()}"
         arguments = (policy.quota, policy.window_seconds * 1_000_000, operation)
-        allowed, remaining, reset_after = self._script([key], arguments, connection)
-        return Decision(policy, bool(allowed), remaining, reset_after * _NANOSECONDS)
+        allowed, remaining, microseconds = self._script([key], arguments, connection)
+        return Decision(policy, bool(allowed), remaining, microseconds * 1_000)
 
     def _look(self) -> float:
-        """Probe the server and log what has changed; returns the seconds until the next time."""
+        """Probe the server and log a change before anybody sees it; returns the seconds until the next time."""
         try:
-            fastest = self._probe()
-            if not self.in_reach and fastest > TIMEOUT / 2:
-                raise TimeoutError  # a server that is barely fast enough would be lost again and again
+            self._probe()
         except Exception as error:  # noqa: BLE001 - any failure is a result, and the thread must go on
-            self._lose(error)
+            if not self._lost:
+                logger.warning(_LOST, _name(error))
+            self._lost, self.in_reach = True, False
+            self.close()
         else:
-            self._keep()
+            if self._lost:
+                logger.info(_BACK)
+                self._refusals.clear()
+            self._lost, self.in_reach = False, True
+            for name in [name for name, is_logged in self._refusals.copy().items() if not is_logged]:
+                logger.warning(_REFUSED, name)
+                self._refusals[name] = True
         return PROBE_INTERVAL
 
-    def _probe(self) -> float:
-        """Ask over each connection that is missing and one that is idle; raises when the server is lost.
-
-        Returns the seconds of the fastest answer.
-        """
+    def _probe(self) -> None:
+        """Ask over an idle connection and over each that has to be made; raises when the server is lost."""
         with suppress(Empty):
             self._idle.get_nowait().close()
-        fastest, failures, answers = math.inf, 0, self._answers
+        failures, answers = 0, self._answers
         while True:
             connection = None
             try:
-                connection = Redis(connection_pool=self._pool, single_connection_client=True)
+                connection = redis.Redis(connection_pool=self._pool, single_connection_client=True)
                 begun = time.perf_counter()
                 self._ask(connection, _PROBE, b"", "hit")
-            except MaxConnectionsError:
-                return fastest
+                if not self.in_reach and time.perf_counter() - begun > TIMEOUT / 2:
+                    raise redis.TimeoutError  # a server that is barely fast enough would be lost again and again
+            except redis.MaxConnectionsError:
+                return
             except Exception as error:
                 if connection:
                     connection.close()
                 failures = failures + 1 if answers == self._answers else 1
                 answers = self._answers
-                if failures == FAILURES_IN_A_ROW or isinstance(error, ResponseError):
+                if failures == FAILURES_IN_A_ROW or isinstance(error, redis.ResponseError):
                     raise
             else:
                 failures = 0
-                fastest = min(fastest, time.perf_counter() - begun)
                 self._idle.put(connection)
 
-    def _keep(self) -> None:
-        """Let the server decide, and log its return and new errors of single keys."""
-        if not self.in_reach:
-            self._refusals.clear()
-        if self._state is _State.LOST:
-            logger.info("the storage of the rate limits is back in reach")
-        self._state = _State.IN_REACH  # after the line, so that who sees the change can read of it
-        for name in [name for name, is_logged in list(self._refusals.items()) if not is_logged]:
-            self._refusals[name] = True
-            logger.warning(
-                "the storage of the rate limits cannot count some clients, this process limits them by itself: %s", name
-            )
 
-    def _lose(self, error: Exception) -> None:
-        """Decide without the server, and log the loss once."""
-        if self._state is not _State.LOST:
-            logger.warning(
-                "the storage of the rate limits is out of reach, this process limits by itself: %s", _name(error)
-            )
-        self._state = _State.LOST
-        self.close()
-
-
-def _address(url: str, *, without: Iterable[str]) -> str:
-    """The address in the schemes that redis-py knows, less these options: redis-py would prefer them to ours."""
+def _address(url: str, *, without: dict[str, object]) -> str:
+    """The address in the schemes that redis-py knows, less these options, which redis-py would prefer to ours."""
     scheme, _, rest = url.partition("://")
     place, _, query = rest.partition("?")
     scheme = "unix" if scheme.endswith("+unix") else scheme.replace("valkey", "redis")
@@ -273,7 +220,7 @@ def _name(error: Exception) -> str:
     """The name of an error in the log: its code, which holds no key and no address, else its class."""
     code: str | None = getattr(error, "status_code", None)
     if code in {None, "ERR"}:
-        match = _ERROR_CODE.search(str(error)) if isinstance(error, ResponseError) else None
+        match = _ERROR_CODE.search(str(error)) if isinstance(error, redis.ResponseError) else None
         code = match and match[1]
     return code or type(error).__name__
 
@@ -281,10 +228,9 @@ def _name(error: Exception) -> str:
 class SharedWindow(SlidingWindow):
     """A limiter that is exact over all processes that share the server.
 
-    A request passes when both the window of this process and the window on the server admit it. The window of the
-    process always counts. So no process admits more than the quota, and a client gets nothing back when the server is
-    lost, found or restarted. While the server makes no decision, the window of the process decides alone; the server
-    and the other processes may not know of the requests that it admits then.
+    A request passes when both the window of this process and the one on the server admit it. The former always counts,
+    so a client gets nothing back when the server is lost or found. While the server makes no decision, the former
+    decides alone, and the others may not know of the requests that it admits then.
     """
 
     def __init__(self, storage: SharedStorage, policy: Policy) -> None:
@@ -296,17 +242,12 @@ class SharedWindow(SlidingWindow):
         # This window counts before the server does. So a request leaves this window first, and this window refuses
         # nothing that the server would admit. Requests that still wait for their answer are counted too.
         own = super().hit(client)
-        if not own.allowed:
-            return own
-        shared = self._storage.decide(self.policy, client, "hit")
-        if shared is None:
-            return own
-        self.learn(client, shared)
-        return shared
+        shared = self._storage.decide(self.policy, client, "hit") if own.allowed else None
+        if shared:
+            self.learn(client, shared)
+        return shared or own
 
     def peek(self, client: bytes) -> Decision:
         """Decide as ``hit`` would, without counting a request."""
         own = super().peek(client)
-        if not own.allowed:
-            return own
-        return self._storage.decide(self.policy, client, "peek") or own
+        return (self._storage.decide(self.policy, client, "peek") if own.allowed else None) or own

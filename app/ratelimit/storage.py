@@ -16,10 +16,8 @@ class Storage:
     loops: Sequence[Loop] = ()
     """The threads that look after the storage, which somebody else starts and stops."""
 
-    @property
-    def in_reach(self) -> bool:
-        """True while the storage makes the decisions; else the process makes them by itself."""
-        return True
+    in_reach = True
+    """True while the storage makes the decisions; else the process makes them by itself."""
 
     def limiter(self, policy: Policy) -> SlidingWindow:
         """A limiter whose windows are kept here."""
