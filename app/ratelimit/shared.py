@@ -5,6 +5,7 @@ server's clock. redis-py reads the address, makes the connections, to Valkey as 
 """
 
 import logging
+import os
 import re
 import time
 from contextlib import suppress
@@ -145,7 +146,8 @@ class SharedStorage(Storage):
             decision = self._ask(connection, policy, client, operation)
             self._answers += 1
         except redis.ResponseError as error:
-            self._refusals.setdefault(_name(error), False)
+            if not self._refusals.setdefault(_name(error), False):
+                self._loop.wake()
         except Exception as error:  # noqa: BLE001 - the visitor gets an answer, whatever fails here
             logger.debug(_UNANSWERED)
             connection.close()
@@ -191,7 +193,8 @@ class SharedStorage(Storage):
             try:
                 connection = redis.Redis(connection_pool=self._pool, single_connection_client=True)
                 begun = time.perf_counter()
-                self._ask(connection, _PROBE, b"", "hit")
+                # A new key each time: a server without memory lets a script add when it has removed something before.
+                self._ask(connection, _PROBE, os.urandom(8), "hit")
                 if not self.in_reach and time.perf_counter() - begun > TIMEOUT / 2:
                     raise redis.TimeoutError  # a server that is barely fast enough would be lost again and again
             except redis.MaxConnectionsError:

@@ -464,6 +464,18 @@ class TestOutOfReach:
 
         assert lines(caplog) == [lost("ConnectionError")]
 
+    def test_a_server_without_memory_is_noticed_although_what_expires_makes_room_for_a_probe(
+        self, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        storage = make_storage(server.url)
+        time.sleep(1.2)  # until the first probes have left their window
+
+        server.admin.config_set("maxmemory", "1")
+        wait_until(lambda: not storage.in_reach)
+        time.sleep(0.5)
+
+        assert lines(caplog) == [lost("OOM")]
+
     def test_one_that_closes_connections_gets_new_ones_at_once_and_is_not_lost(
         self,
         server: RedisServer,
