@@ -5,6 +5,7 @@ import time
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import MutableSequence
 from typing import NamedTuple
 
 SECOND = 1_000_000_000
@@ -67,45 +68,26 @@ class SlidingWindow:
 
     def hit(self, client: bytes) -> Decision:
         """Count a request, unless the quota refuses it."""
-        self._lock.acquire()  # `with` would take twice as long
-        try:
-            # The time is read under the lock, so that the hits of a client are in order.
-            now = time.monotonic_ns()
-            kept = self._clients.get(client)
-            if kept is None:
-                self._make_room(now)
-                self._clients[client] = now
-                return Decision(self.policy, True, self._quota - 1, self._window)
-            opened = now - self._window
-            hits = kept if isinstance(kept, array) else [kept]
-            oldest = hits[0]
-            if oldest <= opened:
-                del hits[: bisect_right(hits, opened)]
-                oldest = hits[0] if hits else now
-            count = len(hits)
-            if count >= self._quota:
-                return Decision(self.policy, False, 0, oldest - opened)
-            hits.append(now)
-            if not count:
-                self._clients[client] = now
-            elif hits is not kept:
-                self._clients[client] = array("q", hits)
-            self._clients.move_to_end(client)
-            return Decision(self.policy, True, self._quota - count - 1, oldest - opened)
-        finally:
-            self._lock.release()
+        with self._lock:
+            now = time.monotonic_ns()  # under the lock, so that the hits of a client are in order
+            hits = self._counted(client, now)
+            reset_after = (hits[0] if hits else now) + self._window - now
+            allowed = len(hits) < self._quota
+            if allowed:
+                if client not in self._clients:
+                    self._make_room(now)
+                hits.append(now)
+                self._keep(client, hits)
+                self._clients.move_to_end(client)
+        return Decision(self.policy, allowed, self._quota - len(hits), reset_after)
 
     def peek(self, client: bytes) -> Decision:
         """Decide as ``hit`` would, without counting a request."""
         with self._lock:
             now = time.monotonic_ns()
-            opened = now - self._window
-            kept = self._clients.get(client, ())
-            hits = (kept,) if isinstance(kept, int) else kept
-            expired = bisect_right(hits, opened)
-            count = len(hits) - expired
-            oldest = hits[expired] if count else now
-        return Decision(self.policy, count < self._quota, self._quota - count, oldest - opened)
+            hits = self._counted(client, now)
+        reset_after = (hits[0] if hits else now) + self._window - now
+        return Decision(self.policy, len(hits) < self._quota, self._quota - len(hits), reset_after)
 
     def learn(self, client: bytes, decision: Decision) -> None:
         """Adopt the decision of the shared storage on the hit that was just counted here.
@@ -116,16 +98,22 @@ class SlidingWindow:
         if decision.remaining:
             return
         with self._lock:
-            kept = self._clients.get(client)
-            if kept is None:
-                return  # a newer client has taken its place
-            hits = kept if isinstance(kept, array) else array("q", [kept])
-            oldest = hits[-1] + decision.reset_after - self._window
-            if not decision.allowed:
-                hits.pop()
-            others = array("q", [oldest]) * (self._quota - len(hits))
-            hits = array("q", sorted(others + hits))
-            self._clients[client] = hits if len(hits) > 1 else hits[0]
+            hits = self._counted(client, time.monotonic_ns())
+            if hits:  # else a newer client has taken its place
+                oldest = hits[-1] + decision.reset_after - self._window
+                if not decision.allowed:
+                    hits.pop()
+                others = [oldest] * (self._quota - len(hits))
+                self._keep(client, sorted([*others, *hits]))
+
+    def _counted(self, client: bytes, now: int) -> MutableSequence[int]:
+        """A copy of the client's requests that are in the window, oldest first."""
+        kept = self._clients.get(client)
+        hits: MutableSequence[int] = [kept] if isinstance(kept, int) else kept or []
+        return hits[bisect_right(hits, now - self._window) :]
+
+    def _keep(self, client: bytes, hits: MutableSequence[int]) -> None:
+        self._clients[client] = array("q", hits) if len(hits) > 1 else hits[0]
 
     def _make_room(self, now: int) -> None:
         if len(self._clients) >= self._max_clients:
