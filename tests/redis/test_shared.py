@@ -444,7 +444,9 @@ class TestOutOfReach:
         self, server: RedisServer, make_storage: MakeStorage
     ) -> None:
         """Not even when the address asks for patience."""
-        limiter = make_storage(f"{server.url}?socket_timeout=60&retry_on_timeout=yes").limiter(API)
+        limiter = make_storage(
+            f"{server.url}?socket_timeout=60&retry_on_timeout=yes&protocol=3&health_check_interval=1"
+        ).limiter(API)
         server.pause()
 
         begun = time.monotonic()
