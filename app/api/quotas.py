@@ -10,7 +10,7 @@ from app.ratelimit.window import Decision, SlidingWindow, whole_seconds
 
 
 class Limits(NamedTuple):
-    """The limiters of the two quotas, by the names that the metrics give them."""
+    """The limiters of the two quotas."""
 
     api: SlidingWindow
     contact: SlidingWindow

@@ -67,7 +67,7 @@ class Sampler:
             mode="livemin",
         )
         clients = gauge("rate_limit_clients", "Clients that the process remembers.", "policy", mode="liveall")
-        self._clients = [(clients.labels(name), limiter) for name, limiter in limits._asdict().items()]
+        self._clients = [(clients.labels("api"), limits.api), (clients.labels("contact"), limits.contact)]
         self._bulkhead = mailer.bulkhead if mailer.sender else None
         if self._bulkhead is not None:
             places = gauge("mail_places", "Forms that may be at the mail server at once.", mode="livesum")
