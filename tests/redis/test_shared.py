@@ -478,6 +478,17 @@ class TestOutOfReach:
 
         assert lines(caplog) == [lost("OOM")]
 
+    def test_an_error_that_a_request_meets_is_looked_into_at_once(
+        self, server: RedisServer, make_storage: MakeStorage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("app.ratelimit.shared.PROBE_INTERVAL", 3600)
+        storage = make_storage(server.url)
+
+        server.admin.config_set("maxmemory", "1")
+        storage.limiter(API).hit(address(1))
+
+        wait_until(lambda: not storage.in_reach)
+
     def test_one_that_closes_connections_gets_new_ones_at_once_and_is_not_lost(
         self,
         server: RedisServer,
