@@ -7,7 +7,6 @@ import resource
 import shutil
 import sys
 import tempfile
-from pathlib import Path
 from typing import Any
 
 from app.listeners import address_of, listener, naming, require_free
@@ -20,6 +19,8 @@ from app.settings import Settings, SettingsError
 settings = Settings.from_env(os.environ)
 create_storage(settings)  # A storage that cannot be used stops the start here, before any worker.
 require_metrics(settings)
+if settings.metrics_bind:
+    from app.metrics import files  # It needs an optional dependency.
 
 bind = settings.bind
 workers = settings.workers
@@ -44,8 +45,8 @@ OTHER_FILES = 100
 """Those of gunicorn, of the log, of the mail checks, of the redelivery and of the metrics."""
 
 # A worker that finds no descriptor for a connection ends at once, and with it all requests that it has in hand.
-files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-free_files = 1000 if files == resource.RLIM_INFINITY else files - FILES_OF_A_THREAD * threads - OTHER_FILES
+limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+free_files = 1000 if limit == resource.RLIM_INFINITY else limit - FILES_OF_A_THREAD * threads - OTHER_FILES
 worker_connections = max(threads, min(1000, free_files))
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - mkdtemp makes a folder of its own in it
@@ -82,7 +83,7 @@ def on_starting(server: Any) -> None:
         with naming("BIND", bind, example_port=8000):
             require_free(address_of(bind), shared=True)
     if settings.metrics_bind:
-        if "prometheus_client" in sys.modules:  # it looks for the directory below when it is imported, and only then
+        if "app.metrics.recorder" in sys.modules:  # its numbers would be those of this process
             raise SettingsError(["METRICS_BIND is set: gunicorn counts nothing with --preload"])
         address = address_of(settings.metrics_bind)
         with naming("METRICS_BIND", settings.metrics_bind, example_port=9110):
@@ -100,35 +101,25 @@ def on_starting(server: Any) -> None:
 
 
 def post_fork(_server: Any, _worker: Any) -> None:
-    """Make the files of the metrics. A worker without room for its numbers has none: the service matters more."""
+    """Give the worker files for its numbers. A worker without room for them has none: the service matters more."""
     if settings.metrics_bind:
-        from app.metrics.files import make  # noqa: PLC0415 - needs an optional dependency
-
-        directory = metrics_directory()
         try:
-            make(directory, os.getpid())
+            files.take_seat()
         except OSError as error:
-            logger.error("this worker has no metrics until the next start: %s: %s", directory, error.strerror)
+            logger.error("this worker has no metrics until the next start: %s: %s", files.directory(), error.strerror)
             del os.environ["METRICS_BIND"]  # the app does not see it
 
 
 def child_exit(_server: Any, _worker: Any) -> None:
     """Forget the state of a worker that has ended. What it has counted stays."""
     if settings.metrics_bind:
-        from app.metrics.files import forget  # noqa: PLC0415 - needs an optional dependency
-
-        forget(metrics_directory())
+        files.clear_free_seats()
 
 
 def on_exit(_server: Any) -> None:
     """Remove the files of the metrics."""
     if settings.metrics_bind:
-        shutil.rmtree(metrics_directory(), ignore_errors=True)
-
-
-def metrics_directory() -> Path:
-    """The directory in which the workers leave their numbers."""
-    return Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
+        shutil.rmtree(files.directory(), ignore_errors=True)
 
 
 def post_worker_init(_worker: Any) -> None:
@@ -136,8 +127,8 @@ def post_worker_init(_worker: Any) -> None:
     from wsgi import app  # noqa: PLC0415 - gunicorn has loaded it by now, perhaps in an operator's own module
 
     app.background.start(wait=1)
-    if settings.metrics_bind and app.background.exporter:
-        app.background.exporter.start(listener(address_of(settings.metrics_bind)), metrics_directory())
+    if app.background.exporter:
+        app.background.exporter.start(listener(address_of(settings.metrics_bind)))
     # Until here an exception can only tell the operator why the start failed. From here on it can quote a visitor.
     logger.addFilter(drop_exception_text)
     # A request needs the interpreter's lock three times, and while another computes it waits this long for each.

@@ -1,7 +1,5 @@
 """Metrics for Prometheus, by the extra [metrics]. Without METRICS_BIND none are made."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -17,7 +15,7 @@ def require_metrics(settings: Settings) -> None:
         raise missing_extra("METRICS_BIND", "metrics")
 
 
-def create_recorder(settings: Settings, contact_paths: frozenset[str]) -> Recorder | None:
+def create_recorder(settings: Settings, contact_paths: frozenset[str]) -> "Recorder | None":
     """The recorder of this process; None without METRICS_BIND. Raises SettingsError as ``require_metrics`` does."""
     require_metrics(settings)
     if settings.metrics_bind is None:

@@ -1,112 +1,62 @@
 """The files in which the workers leave their numbers, so that each of them can answer with those of all.
 
-They are those of prometheus_client's multiprocess mode: for each process one for counters, one for histograms, and one
-for each mode of gauges. The name of a file ends with the process id.
+They are those of prometheus_client's multiprocess mode. In place of the process id, the name of a file has the worker's
+seat, a number from 0. A new worker takes the first free seat and counts on in its files. So there are never more files
+than for the workers that live at once, and no number is lost or carried over.
 """
 
-from __future__ import annotations
-
 import fcntl
-import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
-from prometheus_client.mmap_dict import MmapedDict
+from prometheus_client import values
+from prometheus_client.multiprocess import mark_process_dead
 
 ROOM = 128 * 1024
 """Bytes of a file. All values that the metrics can have take less than 80 KB in one, so none grows."""
 
 _KINDS = ("counter", "histogram", "gauge_livemostrecent", "gauge_livemin", "gauge_livesum", "gauge_liveall")
 
-_TOTAL = 0
-"""In place of the process id: the numbers of all workers that have ended."""
 
-logger = logging.getLogger(__name__)
-
-
-def process_of(file: Path) -> int:
-    """The id of the process that writes the file."""
-    return int(file.stem.rpartition("_")[2])
+def directory() -> Path:
+    """The directory of the files, which gunicorn.conf.py makes."""
+    return Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
 
 
-def make(directory: Path, process: int) -> None:
-    """Make the files of a process before it uses them, with room for all that it can write; raises OSError.
+def take_seat() -> None:
+    """Let the metrics of this process have their values in the files of a free seat, until it ends; raises OSError.
 
-    With a full disk, the kernel would end the process when it uses a part of them for the first time.
+    The files have room for all that is written. The kernel would end a process that uses a part without any.
     """
+    seat = next(seat for seat in count() if _lock(directory() / f"seat_{seat}") is not None)
+    mark_process_dead(seat)  # type: ignore[no-untyped-call]
     for kind in _KINDS:
-        _make(directory / f"{kind}_{process}.db")
+        file = directory() / f"{kind}_{seat}.db"
+        made = file.with_suffix(".new")  # nobody reads a file without its first bytes
+        if not file.exists():
+            with made.open("wb") as opened:
+                os.posix_fallocate(opened.fileno(), 0, ROOM)
+            made.rename(file)
+    values.ValueClass = values.MultiProcessValue(lambda: seat)  # type: ignore[no-untyped-call]
 
 
-def _make(file: Path) -> None:
-    made = file.with_suffix(".new")  # nobody reads a file without its first bytes
+def clear_free_seats() -> None:
+    """Remove the gauges of the workers that have ended. What they have counted stays. Raises no OSError."""
+    for seat in directory().glob("seat_*"):
+        with suppress(OSError):
+            if (lock := _lock(seat)) is not None:
+                mark_process_dead(seat.name.removeprefix("seat_"))  # type: ignore[no-untyped-call]
+                os.close(lock)
+
+
+def _lock(seat: Path) -> int | None:
+    """A descriptor that holds the seat until it is closed or the process ends; None when another one holds it."""
+    descriptor = os.open(seat, os.O_CREAT | os.O_RDWR)
     try:
-        with made.open("wb") as opened:
-            os.posix_fallocate(opened.fileno(), 0, ROOM)
-        made.rename(file)
-    finally:
-        made.unlink(missing_ok=True)
-
-
-@contextmanager
-def reading(directory: Path) -> Iterator[None]:
-    """Keep the files as they are. Several may read them at once."""
-    with _locked(directory, fcntl.LOCK_SH):
-        yield
-
-
-def forget(directory: Path) -> None:
-    """Delete the files of the workers that have ended. Their counters and histograms are added up in others first.
-
-    While somebody reads the files, or when there is no room, that is left for the next time. Raises no exception: the
-    process that calls this is gunicorn's first one, and would end.
-    """
-    try:
-        _forget(directory)
-    except Exception as error:  # noqa: BLE001
-        logger.warning("the numbers of workers that have ended are not added up: %s", type(error).__name__)
-
-
-def _forget(directory: Path) -> None:
-    ended = [file for file in directory.glob("*.db") if process_of(file) != _TOTAL and _has_ended(process_of(file))]
-    counted = [file for file in ended if not file.name.startswith("gauge")]
-    for file in {*ended} - {*counted}:
-        file.unlink(missing_ok=True)
-    with suppress(BlockingIOError), _locked(directory, fcntl.LOCK_EX | fcntl.LOCK_NB):
-        for file in counted:
-            try:
-                values = [*MmapedDict.read_all_values_from_file(file)]  # type: ignore[no-untyped-call]
-            except Exception as error:  # noqa: BLE001 - a worker can be killed while it writes
-                logger.warning("the numbers of a worker that has ended are lost: %s", type(error).__name__)
-            else:
-                _add_up(values, file.with_name(f"{file.stem.rpartition('_')[0]}_{_TOTAL}.db"))
-            file.unlink()
-
-
-def _has_ended(process: int) -> bool:
-    try:
-        os.kill(process, 0)  # a signal of no effect
-    except OSError:  # also when the id is that of somebody else's process by now
-        return True
-    return False
-
-
-def _add_up(values: list[tuple[str, float, float, int]], file: Path) -> None:
-    if not file.exists():
-        _make(file)
-    total = MmapedDict(str(file))  # type: ignore[no-untyped-call]
-    for key, value, *_ in values:
-        total.write_value(key, total.read_value(key)[0] + value, 0.0)  # type: ignore[no-untyped-call]
-    total.close()  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def _locked(directory: Path, operation: int) -> Iterator[None]:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, operation)
-        yield
-    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         os.close(descriptor)
+        return None
+    return descriptor

@@ -1,154 +1,199 @@
-"""The files of the workers: those of workers that have ended are added up, and nothing is counted twice or lost."""
+"""The seats of the workers: each has files of its own, the next one counts on in them, and nothing is lost."""
 
 from __future__ import annotations
 
-import errno
-import json
-import logging
 import os
-import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from app.metrics.files import ROOM, forget, make, reading
+from app.metrics.files import ROOM, clear_free_seats
 
-LIVING = os.getpid()
-ENDED = 1 << 22
-"""No process of Linux has this id or a higher one."""
+ROOT = Path(__file__).parents[2]
 
+WORKER = """
+import errno, os, signal, sys
+from app.metrics import files
+from prometheus_client import Counter, Gauge
 
-def write(directory: Path, kind: str, process: int, **values: float) -> Path:
-    """Write a file as a worker does: the value of a metric by the value of its label."""
-    file = directory / f"{kind}_{process}.db"
-    numbers = MmapedDict(str(file))  # type: ignore[no-untyped-call]
-    for label, value in values.items():
-        key = json.dumps(["forms", "forms_total", {"kind": label}, "Forms."], sort_keys=True)
-        numbers.write_value(key, value, 0.0)  # type: ignore[no-untyped-call]
-    numbers.close()  # type: ignore[no-untyped-call]
-    return file
+def seated():
+    files.take_seat()
+    forms = Counter("forms", "Forms.", registry=None)
+    return forms, Gauge("open", "Open.", multiprocess_mode="livesum", registry=None)
 
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
-def shown(directory: Path) -> dict[str, float]:
-    collector = MultiProcessCollector(None, str(directory))  # type: ignore[no-untyped-call]
-    (metric,) = collector.collect()  # type: ignore[no-untyped-call]
-    return {sample.labels["kind"]: sample.value for sample in metric.samples}
+def until_told():
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+"""What comes before the scripts below, each of which is a process of its own, as a worker is."""
 
-
-def names(directory: Path) -> set[str]:
-    return {file.name for file in directory.iterdir()}
+COUNT = "forms, opened = seated(); forms.inc(); opened.inc(); "
 
 
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_what_ended_workers_have_counted_is_added_up_in_one_file(tmp_path: Path, rounds: int) -> None:
-    write(tmp_path, "counter", LIVING, demo=1)
-    for number in range(rounds):
-        write(tmp_path, "counter", ENDED + number, demo=2, ventas=3)
-        write(tmp_path, "counter", ENDED + 10 + number, ventas=4)
-
-        forget(tmp_path)
-
-    assert names(tmp_path) == {"counter_0.db", f"counter_{LIVING}.db"}
-    assert shown(tmp_path) == {"demo": 1 + 2 * rounds, "ventas": 7 * rounds}
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    return tmp_path
 
 
-def test_the_state_of_an_ended_worker_goes(tmp_path: Path) -> None:
-    write(tmp_path, "gauge_livesum", LIVING, demo=1)
-    write(tmp_path, "gauge_livesum", ENDED, demo=5)
-
-    forget(tmp_path)
-
-    assert names(tmp_path) == {f"gauge_livesum_{LIVING}.db"}
+def run(script: str) -> None:
+    subprocess.run([sys.executable, "-c", WORKER + script], cwd=ROOT, check=True, timeout=120)
 
 
-def test_an_id_that_another_user_has_now_is_no_worker_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: int) -> None:
-        raise PermissionError
-
-    monkeypatch.setattr(os, "kill", refuse)
-    write(tmp_path, "gauge_livesum", LIVING, demo=1)
-
-    forget(tmp_path)
-
-    assert names(tmp_path) == set()
+@pytest.fixture
+def living() -> Iterator[ExitStack]:
+    """Ends the workers that a test has started."""
+    with ExitStack() as stack:
+        yield stack
 
 
-def test_nothing_is_added_up_while_somebody_reads(tmp_path: Path) -> None:
-    write(tmp_path, "counter", ENDED, demo=2)
-    with reading(tmp_path), reading(tmp_path):
-        forget(tmp_path)
-        assert names(tmp_path) == {f"counter_{ENDED}.db"}
-
-    forget(tmp_path)
-
-    assert names(tmp_path) == {"counter_0.db"}
-    assert shown(tmp_path) == {"demo": 2}
+def start(living: ExitStack, script: str = COUNT + "until_told()") -> subprocess.Popen[bytes]:
+    """A worker that is ready, and waits until it is told to end."""
+    command = [sys.executable, "-c", WORKER + script]
+    worker = living.enter_context(subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+    living.callback(worker.kill)
+    assert worker.stdout
+    assert worker.stdout.readline() == b"ready\n"
+    return worker
 
 
-@pytest.mark.parametrize("content", [b"", b"\0\0", b"\xff\0\0\0" + b"\xff" * 100], ids=["empty", "cut", "other bytes"])
-def test_a_file_that_cannot_be_read_goes_and_harms_no_other(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes
+def shown() -> dict[str, float]:
+    collector = MultiProcessCollector(None)  # type: ignore[no-untyped-call]
+    metrics = collector.collect()  # type: ignore[no-untyped-call]
+    return {sample.name: sample.value for metric in metrics for sample in metric.samples}
+
+
+def seats(directory: Path, kind: str = "counter") -> set[str]:
+    return {file.stem.rpartition("_")[2] for file in directory.glob(f"{kind}_*.db")}
+
+
+def test_a_worker_counts_on_where_the_one_before_it_has_ended(directory: Path) -> None:
+    for _ in range(3):
+        run(COUNT)
+
+    assert shown() == {"forms_total": 3, "open": 1}
+    assert seats(directory) == {"0"}
+
+
+def test_workers_that_live_at_once_have_files_of_their_own(directory: Path, living: ExitStack) -> None:
+    for _ in range(3):
+        start(living)
+
+    assert shown() == {"forms_total": 3, "open": 3}
+    assert seats(directory) == {"0", "1", "2"}
+
+
+def test_a_worker_that_is_killed_leaves_its_seat(directory: Path, living: ExitStack) -> None:
+    first, _ = start(living), start(living)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+
+    start(living)
+
+    assert shown() == {"forms_total": 3, "open": 2}
+    assert seats(directory) == {"0", "1"}
+
+
+def test_the_state_of_a_worker_that_has_ended_goes_and_what_it_has_counted_stays(
+    directory: Path, living: ExitStack
 ) -> None:
-    (tmp_path / f"counter_{ENDED + 1}.db").write_bytes(content)
-    write(tmp_path, "counter", ENDED, demo=2)
+    run(COUNT)
+    clear_free_seats()
+    assert shown() == {"forms_total": 1}
 
-    with caplog.at_level(logging.WARNING):
-        forget(tmp_path)
+    start(living)
+    clear_free_seats()
 
-    assert names(tmp_path) == {"counter_0.db"}
-    assert shown(tmp_path) == {"demo": 2}
-    assert len(caplog.records) == 1
+    assert shown() == {"forms_total": 2, "open": 1}
+    assert seats(directory, "gauge_livesum") == {"0"}
 
 
-def test_files_are_made_with_room_for_all_that_is_written(tmp_path: Path) -> None:
-    make(tmp_path, LIVING)
+def test_a_worker_knows_nothing_of_the_state_of_the_one_before_it() -> None:
+    """gunicorn may start it before it hears of the end of that one."""
+    run(COUNT + "opened.inc(5)")
 
-    write(tmp_path, "counter", LIVING, demo=1)
+    run("seated()")
 
-    assert shown(tmp_path) == {"demo": 1}
-    assert len(names(tmp_path)) == 6
-    for file in tmp_path.iterdir():
+    assert shown() == {"forms_total": 1, "open": 0}
+
+
+def test_the_files_do_not_grow_with_the_workers_that_have_ended(directory: Path) -> None:
+    """Each new worker begins before the one before it ends, as in a reload."""
+    run("""
+seated_end, seated_begin = os.pipe()
+before = None
+for number in range(300):
+    if not (child := os.fork()):
+        forms, opened = seated()
+        forms.inc()
+        os.write(seated_begin, b"x")
+        signal.pause()
+    os.read(seated_end, 1)
+    if before:
+        os.kill(before, signal.SIGKILL)
+        os.waitpid(before, 0)
+        files.clear_free_seats()
+    before = child
+os.kill(before, signal.SIGKILL)
+""")
+
+    assert shown()["forms_total"] == 300
+    assert seats(directory) <= {"0", "1"}
+    assert len([*directory.iterdir()]) <= 2 * 7
+
+
+def test_a_worker_that_is_killed_while_it_counts_harms_no_number(living: ExitStack) -> None:
+    before = 0.0
+    for _ in range(10):
+        script = "forms, opened = seated()\nprint('ready', flush=True)\nwhile True: forms.inc()"
+        worker = start(living, script)
+        assert shown()["forms_total"] >= before
+        worker.kill()
+        worker.wait()
+        before = shown()["forms_total"]
+
+
+def test_the_files_have_room_for_all_that_is_written(directory: Path) -> None:
+    run(COUNT)
+
+    made = [*directory.glob("*.db")]
+    assert len(made) == 6
+    for file in made:
         status = file.stat()
         assert status.st_size == ROOM <= status.st_blocks * 512
 
 
-@pytest.fixture
-def full(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    def refuse(*_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+def test_on_a_full_disk_a_seat_is_left_for_the_next_one_and_no_file_is_half_made(directory: Path) -> None:
+    run("""
+os.posix_fallocate = full
+try:
+    files.take_seat()
+except OSError as error:
+    sys.exit(error.errno != errno.ENOSPC)
+sys.exit(1)
+""")
+    assert [*directory.glob("*.db")] == []
 
-    monkeypatch.setattr(os, "posix_fallocate", refuse)
-    return monkeypatch
+    run(COUNT)
 
-
-@pytest.mark.usefixtures("full")
-def test_on_a_full_disk_nothing_is_left_half_made(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="No space left"):
-        make(tmp_path, LIVING)
-
-    assert names(tmp_path) == set()
-
-
-def test_on_a_full_disk_the_numbers_stay_where_they_are_until_there_is_room(
-    tmp_path: Path, full: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path, "counter", ENDED, demo=2)
-    forget(tmp_path)
-    assert shown(tmp_path) == {"demo": 2}
-    full.undo()
-
-    forget(tmp_path)
-
-    assert names(tmp_path) == {"counter_0.db"}
-    assert shown(tmp_path) == {"demo": 2}
+    assert shown() == {"forms_total": 1, "open": 1}
+    assert seats(directory) == {"0"}
 
 
-def test_whatever_happened_to_the_files_gunicorn_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "no-number.db").touch()
-    forget(tmp_path)
-    shutil.rmtree(tmp_path)
-    forget(tmp_path)
+def test_whatever_happened_to_the_files_gunicorn_goes_on(directory: Path) -> None:
+    run(COUNT)
+    (directory / "seat_1").mkdir()
+    clear_free_seats()
+    assert shown() == {"forms_total": 1}
 
-    assert [record.args for record in caplog.records] == [("ValueError",), ("FileNotFoundError",)]
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory / "missing")
+    clear_free_seats()
