@@ -1,7 +1,5 @@
 """The addresses at which the service listens: whether it can, and the socket of the metrics."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Logging: one handler to standard error, as text or as JSON lines."""
 
-from __future__ import annotations
-
 import logging.config
 import os
 import time
@@ -38,7 +36,8 @@ class StandardErrorHandler(QueueHandler):
         if self._process != os.getpid():  # a fork leaves the thread behind, and the queue in any state
             self.queue = SimpleQueue()
             self._dropped, self._said, self._say_from = 0, 0, 0.0
-            _Writer(self.queue).start()
+            self._writer = _Writer(self.queue)
+            self._writer.start()
             self._process = os.getpid()
         if self.queue.qsize() >= MAX_WAITING:
             self._dropped += 1
@@ -55,6 +54,12 @@ class StandardErrorHandler(QueueHandler):
             written = Event()
             self.queue.put_nowait(written)
             written.wait(1)
+
+    def close(self) -> None:
+        """End the thread once it has written all. A reload of gunicorn replaces this handler by a new one."""
+        if self._process == os.getpid():
+            self._writer.enqueue_sentinel()
+        super().close()
 
 
 class _Writer(QueueListener):

@@ -3,8 +3,6 @@
 It answers malformed HTTP in the envelope, and before it stops it answers what waits to be accepted.
 """
 
-from __future__ import annotations
-
 import io
 import logging
 import select

@@ -292,6 +292,20 @@ if child := os.fork():
     assert float(ended.stdout) < 1
 
 
+def test_a_new_configuration_ends_the_thread_of_the_one_before() -> None:
+    """gunicorn's first process reads it anew in each reload."""
+    ended = run("""
+for number in range(5):
+    logging.config.dictConfig(logging_config(Settings.from_env({})))
+    logger.info("number %d", number)
+while threading.active_count() > 2:
+    time.sleep(0.01)
+""")
+
+    assert ended.returncode == 0
+    assert numbers(ended.stderr) == list(range(5))
+
+
 @pytest.fixture(params=["pipe", "socket"])
 def unread(request: pytest.FixtureRequest) -> Iterator[tuple[int, int]]:
     """The two ends of what nobody reads: of a pipe, or of a socket as systemd gives a service one of the journal."""
