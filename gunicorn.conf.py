@@ -7,6 +7,7 @@ import resource
 import shutil
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from app.listeners import address_of, listener, naming, require_free
@@ -104,22 +105,27 @@ def post_fork(_server: Any, _worker: Any) -> None:
     """Give the worker files for its numbers. A worker without room for them has none: the service matters more."""
     if settings.metrics_bind:
         try:
-            files.take_seat()
+            files.take_seat(metrics_directory())
         except OSError as error:
-            logger.error("this worker has no metrics until the next start: %s: %s", files.directory(), error.strerror)
+            logger.error("this worker has no metrics until the next start: %s: %s", metrics_directory(), error.strerror)
             del os.environ["METRICS_BIND"]  # the app does not see it
 
 
 def child_exit(_server: Any, _worker: Any) -> None:
     """Forget the state of a worker that has ended. What it has counted stays."""
     if settings.metrics_bind:
-        files.clear_free_seats()
+        files.clear_free_seats(metrics_directory())
 
 
 def on_exit(_server: Any) -> None:
     """Remove the files of the metrics."""
     if settings.metrics_bind:
-        shutil.rmtree(files.directory(), ignore_errors=True)
+        shutil.rmtree(metrics_directory(), ignore_errors=True)
+
+
+def metrics_directory() -> Path:
+    """The directory in which the workers leave their numbers."""
+    return Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
 
 
 def post_worker_init(_worker: Any) -> None:

@@ -20,7 +20,6 @@ def create_recorder(settings: Settings, contact_paths: frozenset[str]) -> "Recor
     require_metrics(settings)
     if settings.metrics_bind is None:
         return None
-    # prometheus_client is an optional dependency: only METRICS_BIND needs it.
-    from app.metrics.recorder import Recorder  # noqa: PLC0415
+    from app.metrics.recorder import Recorder  # noqa: PLC0415 - needs an optional dependency
 
     return Recorder(contact_paths)

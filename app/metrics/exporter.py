@@ -78,6 +78,6 @@ class _Workers(MultiProcessCollector):
     _turn = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
-        """The numbers of all workers, for one client after the other: many take no more of the interpreter than one."""
+        """The numbers of all workers, read in turn. So many clients take no more of the interpreter than one."""
         with self._turn:
             yield from super().collect()  # type: ignore[no-untyped-call]

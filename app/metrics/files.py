@@ -1,8 +1,7 @@
 """The files in which the workers leave their numbers, so that each of them can answer with those of all.
 
-They are those of prometheus_client's multiprocess mode. In place of the process id, the name of a file has the worker's
-seat, a number from 0. A new worker takes the first free seat and counts on in its files. So there are never more files
-than for the workers that live at once, and no number is lost or carried over.
+They are those of prometheus_client's multiprocess mode, named by the worker's seat in place of its process id. A new
+worker takes the first free seat and counts on in its files. So there are only files for as many as live at once.
 """
 
 import fcntl
@@ -20,20 +19,15 @@ ROOM = 128 * 1024
 _KINDS = ("counter", "histogram", "gauge_livemostrecent", "gauge_livemin", "gauge_livesum", "gauge_liveall")
 
 
-def directory() -> Path:
-    """The directory of the files, which gunicorn.conf.py makes."""
-    return Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
-
-
-def take_seat() -> None:
+def take_seat(directory: Path) -> None:
     """Let the metrics of this process have their values in the files of a free seat, until it ends; raises OSError.
 
     The files have room for all that is written. The kernel would end a process that uses a part without any.
     """
-    seat = next(seat for seat in count() if _lock(directory() / f"seat_{seat}") is not None)
-    mark_process_dead(seat)  # type: ignore[no-untyped-call]
+    seat = next(seat for seat in count() if _lock(directory / f"seat_{seat}") is not None)
+    mark_process_dead(seat, str(directory))  # type: ignore[no-untyped-call]
     for kind in _KINDS:
-        file = directory() / f"{kind}_{seat}.db"
+        file = directory / f"{kind}_{seat}.db"
         made = file.with_suffix(".new")  # nobody reads a file without its first bytes
         if not file.exists():
             with made.open("wb") as opened:
@@ -42,12 +36,12 @@ def take_seat() -> None:
     values.ValueClass = values.MultiProcessValue(lambda: seat)  # type: ignore[no-untyped-call]
 
 
-def clear_free_seats() -> None:
+def clear_free_seats(directory: Path) -> None:
     """Remove the gauges of the workers that have ended. What they have counted stays. Raises no OSError."""
-    for seat in directory().glob("seat_*"):
+    for seat in directory.glob("seat_*"):
         with suppress(OSError):
             if (lock := _lock(seat)) is not None:
-                mark_process_dead(seat.name.removeprefix("seat_"))  # type: ignore[no-untyped-call]
+                mark_process_dead(seat.name.removeprefix("seat_"), str(directory))  # type: ignore[no-untyped-call]
                 os.close(lock)
 
 

@@ -24,12 +24,13 @@ from app.ratelimit.storage import Storage
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 11, 30)
 """The upper bounds of the buckets. A contact form waits for the mail server, and is over just after 10 s by default."""
 
-DELIVERED, FAILED = "delivered", "failed"
+STATES = {state: state.replace(" ", "_") for state in State}
+"""The states of a kept message as the values of a label."""
 
 POLICIES: dict[str, str] = {ErrorCode.RATE_LIMIT_EXCEEDED: "api", ErrorCode.RATE_LIMIT: "contact"}
 """The name of the policy that refuses with each code."""
 
-# Without a registry, a metric shows by its values, which lie in the files of files.py.
+# A metric needs no registry: its values show, by the files in which they lie.
 _counter = partial(Counter, registry=None)
 _histogram = partial(Histogram, buckets=SECONDS, registry=None)
 
@@ -66,9 +67,9 @@ class Recorder(Observer):
                 self._submissions.labels(form_type, outcome)
         for policy in POLICIES.values():
             self._refusals.labels(policy)
-        for result in (DELIVERED, FAILED):
+        for result in ("delivered", "failed"):
             self._handovers.labels(result)
-        for result in (DELIVERED, *(_label(state) for state in State if state is not State.STORED)):
+        for result in ("delivered", *(STATES[state] for state in State if state is not State.STORED)):
             self._retries.labels(result)
 
     def count(self, request: Request, status: int) -> None:
@@ -84,11 +85,11 @@ class Recorder(Observer):
 
     def handed_over(self, seconds: float, *, delivered: bool) -> None:
         """Count an attempt to hand over a message."""
-        self._handovers.labels(DELIVERED if delivered else FAILED).observe(seconds)
+        self._handovers.labels("delivered" if delivered else "failed").observe(seconds)
 
     def retried(self, state: State | None) -> None:
         """Count a later attempt, which leaves the message in this state; None when it is delivered."""
-        self._retries.labels(DELIVERED if state is None else _label(state)).inc()
+        self._retries.labels("delivered" if state is None else STATES[state]).inc()
 
     def lost(self) -> None:
         """Count a message that is neither delivered nor kept."""
@@ -107,7 +108,7 @@ class Recorder(Observer):
             for mode in ("livemostrecent", "livemin", "livesum", "liveall")
         )
         messages = newest(
-            "mail_messages", "Messages kept in MAIL_DIR. Each instance of a machine counts them all.", ["state"]
+            "mail_messages", "Messages in MAIL_DIR. Each instance of a machine counts them all.", ["state"]
         )
         ages = newest("mail_oldest_message_age_seconds", "Age of the oldest message kept, or 0.", ["state"])
         checks = worst(
@@ -123,7 +124,7 @@ class Recorder(Observer):
         clients = each("rate_limit_clients", "Clients that the process remembers.", ["policy"])
         others: list[tuple[Gauge, Callable[[], float]]] = [
             (in_reach.labels(storage.name), lambda: storage.in_reach),
-            *((clients.labels(name), limiter.__len__) for name, limiter in limits.by_name.items()),
+            *((clients.labels(name), partial(len, limiter)) for name, limiter in limits.by_name.items()),
             (each("process_resident_memory_bytes", "Memory of the process."), _resident_memory),
         ]
         if mailer.sender:
@@ -139,8 +140,8 @@ class Recorder(Observer):
             if redelivery.loop.first_done.is_set():
                 census, now = redelivery.census, time.time()
                 for state in State:
-                    messages.labels(_label(state)).set(census.counts[state])
-                    ages.labels(_label(state)).set(max(0.0, now - census.oldest.get(state, now)))
+                    messages.labels(STATES[state]).set(census.counts[state])
+                    ages.labels(STATES[state]).set(max(0.0, now - census.oldest.get(state, now)))
             mail = health.latest()
             for check, result in (("server", mail.server), ("storage", mail.storage)):
                 if result is not None:
@@ -149,11 +150,6 @@ class Recorder(Observer):
                 gauge.set(read())
 
         return Exporter(sample)
-
-
-def _label(state: State) -> str:
-    """The state of a kept message as the value of a label."""
-    return state.replace(" ", "_")
 
 
 def _resident_memory() -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,11 +19,14 @@ ROOT = Path(__file__).parents[2]
 
 WORKER = """
 import errno, os, signal, sys
+from pathlib import Path
 from app.metrics import files
 from prometheus_client import Counter, Gauge
 
+directory = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
+
 def seated():
-    files.take_seat()
+    files.take_seat(directory)
     forms = Counter("forms", "Forms.", registry=None)
     return forms, Gauge("open", "Open.", multiprocess_mode="livesum", registry=None)
 
@@ -92,6 +95,14 @@ def test_workers_that_live_at_once_have_files_of_their_own(directory: Path, livi
     assert seats(directory) == {"0", "1", "2"}
 
 
+def test_workers_that_begin_at_the_same_moment_have_files_of_their_own(directory: Path, living: ExitStack) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(start, [living] * 6))
+
+    assert shown() == {"forms_total": 6, "open": 6}
+    assert seats(directory) == set("012345")
+
+
 def test_a_worker_that_is_killed_leaves_its_seat(directory: Path, living: ExitStack) -> None:
     first, _ = start(living), start(living)
     first.send_signal(signal.SIGKILL)
@@ -107,11 +118,11 @@ def test_the_state_of_a_worker_that_has_ended_goes_and_what_it_has_counted_stays
     directory: Path, living: ExitStack
 ) -> None:
     run(COUNT)
-    clear_free_seats()
+    clear_free_seats(directory)
     assert shown() == {"forms_total": 1}
 
     start(living)
-    clear_free_seats()
+    clear_free_seats(directory)
 
     assert shown() == {"forms_total": 2, "open": 1}
     assert seats(directory, "gauge_livesum") == {"0"}
@@ -141,7 +152,7 @@ for number in range(300):
     if before:
         os.kill(before, signal.SIGKILL)
         os.waitpid(before, 0)
-        files.clear_free_seats()
+        files.clear_free_seats(directory)
     before = child
 os.kill(before, signal.SIGKILL)
 """)
@@ -176,7 +187,7 @@ def test_on_a_full_disk_a_seat_is_left_for_the_next_one_and_no_file_is_half_made
     run("""
 os.posix_fallocate = full
 try:
-    files.take_seat()
+    files.take_seat(directory)
 except OSError as error:
     sys.exit(error.errno != errno.ENOSPC)
 sys.exit(1)
@@ -192,8 +203,7 @@ sys.exit(1)
 def test_whatever_happened_to_the_files_gunicorn_goes_on(directory: Path) -> None:
     run(COUNT)
     (directory / "seat_1").mkdir()
-    clear_free_seats()
+    clear_free_seats(directory)
     assert shown() == {"forms_total": 1}
 
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory / "missing")
-    clear_free_seats()
+    clear_free_seats(directory / "missing")
