@@ -133,7 +133,7 @@ def post_worker_init(_worker: Any) -> None:
     from wsgi import app  # noqa: PLC0415 - gunicorn has loaded it by now, perhaps in an operator's own module
 
     app.background.start(wait=1)
-    if app.background.exporter:
+    if settings.metrics_bind and app.background.exporter:
         app.background.exporter.start(listener(address_of(settings.metrics_bind)))
     # Until here an exception can only tell the operator why the start failed. From here on it can quote a visitor.
     logger.addFilter(drop_exception_text)

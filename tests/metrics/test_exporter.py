@@ -90,7 +90,8 @@ def test_a_stop_finishes_an_answer_that_has_begun(monkeypatch: pytest.MonkeyPatc
         page = pool.submit(read, address)
         begun.wait()
         stop = pool.submit(exporter.stop)
-        wait_until(lambda: not exporter._thread.is_alive())
+        with pytest.raises(TimeoutError):
+            stop.result(1)
         go_on.set()
 
         assert "python_info" in page.result()

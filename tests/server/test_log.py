@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.gunicorn import GUNICORN, LISTENING, PATIENCE, ROOT
+from tests.server.gunicorn import GUNICORN, LISTENING, PATIENCE, ROOT, newest_worker, serving
 from tests.waiting import wait_until
 
 REQUESTS = 300
@@ -110,3 +110,16 @@ def test_what_was_logged_before_a_stop_is_written(unread: Unread) -> None:
     assert re.findall(r" INFO app\.request (\w+) ", log) == ids
     assert log.count(f" Worker exiting (pid: {worker})\n") == 1
     assert log.endswith(" Shutting down: Master\n")
+
+
+def test_a_reload_leaves_no_thread_behind(tmp_path: Path) -> None:
+    """gunicorn's first process logs before it and after it, each time by a new handler."""
+    with serving(tmp_path) as server:
+        threads = Path(f"/proc/{server.process.pid}/task")
+        for _ in range(4):
+            before = newest_worker(server.log)
+            server.process.send_signal(signal.SIGHUP)
+            wait_until(lambda before=before: newest_worker(server.log) != before)  # type: ignore[misc]
+            wait_until(lambda before=before: not Path(f"/proc/{before}").exists())  # type: ignore[misc]
+
+        wait_until(lambda: len([*threads.iterdir()]) <= 2)
