@@ -41,7 +41,9 @@ class Mailbox:
         """The value of a header field: ASCII, with a line break before the address if a line would be too long."""
         if not self.name:
             return self.address
-        phrase = _phrase(self.name)
+        phrase = self.name if _WORDS.fullmatch(self.name) else f'"{quote(self.name)}"'
+        if not self.name.isascii() or len(f"{_LONGEST_FIELD}{phrase}") >= LINE_LENGTH:
+            phrase = encoded_words(self.name)
         space = " " if len(f"{_LONGEST_FIELD}{phrase} <{self.address}>") < LINE_LENGTH else "\r\n "
         return f"{phrase}{space}<{self.address}>"
 
@@ -53,17 +55,14 @@ def parse_mailbox(raw: str) -> Mailbox:
     """
     if not (named := _NAMED.fullmatch(raw)):
         return Mailbox(_address(raw))
-    name, address = named.groups()
-    name = name.strip()
+    name = named[1].strip()
     if name.startswith('"'):
         name = re.sub(r"\\(.)", r"\1", name[1:-1])
     # Python 3.11's email package decodes an encoded word wherever it stands, and what it hides may start a header.
-    if not name.isprintable() or "=?" in name:
+    words = name.split()
+    if not words or not name.isprintable() or "=?" in name:
         raise ValueError
-    name = " ".join(name.split())
-    if not name:
-        raise ValueError
-    return Mailbox(_address(address), name)
+    return Mailbox(_address(named[2]), " ".join(words))
 
 
 def parse_mailboxes(raw: str) -> tuple[Mailbox, ...]:
@@ -92,11 +91,6 @@ def encoded_words(text: str) -> str:
         words.append(rest[:ENCODED_BYTES].decode(errors="ignore").encode())
         rest = rest[len(words[-1]) :]
     return "\r\n ".join(f"=?utf-8?b?{b64encode(word).decode()}?=" for word in words)
-
-
-def _phrase(name: str) -> str:
-    quoted = name if _WORDS.fullmatch(name) else f'"{quote(name)}"'
-    return quoted if name.isascii() and len(f"{_LONGEST_FIELD}{quoted}") < LINE_LENGTH else encoded_words(name)
 
 
 def _address(raw: str) -> str:
