@@ -15,7 +15,7 @@ def client_key(remote_address: str, forwarded_for: str, trusted_proxies: int) ->
     does, because the client can write there what it likes.
     """
     entry = forwarded_entry(forwarded_for, trusted_proxies)
-    key = (_parse(entry) if entry else None) or _parse(remote_address)
+    key = (_pack(entry) if entry else None) or _pack(remote_address)
     return remote_address.encode(errors="replace") if key is None else key
 
 
@@ -35,12 +35,8 @@ def truncated(key: bytes) -> str:
     return "-"
 
 
-def _parse(address: str) -> bytes | None:
-    address = address.strip()
-    return _pack(address) or _pack(_without_decoration(address))
-
-
 def _pack(address: str) -> bytes | None:
+    address = _without_decoration(address)
     try:
         if ":" not in address:
             return socket.inet_pton(socket.AF_INET, address)
@@ -52,7 +48,7 @@ def _pack(address: str) -> bytes | None:
 
 def _without_decoration(address: str) -> str:
     """The address without the quotes, brackets, port and zone that some proxies add."""
-    address = address.strip('" ')
+    address = address.strip().strip('" ')
     if address.startswith("["):
         address = address[1:].partition("]")[0]
     elif address.count(":") == 1:
