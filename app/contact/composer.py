@@ -19,7 +19,7 @@ from app.mailbox import Mailbox, address_list, unstructured
 # Python 3.11's email package decodes the name in an address field and writes it again without quotes. Then what stands
 # behind one of these characters becomes another address, and an encoded word within an encoded word a header line.
 _UNFIT_FOR_A_NAME = re.compile(r'[@<>,;:"\\]|=\?|^\.')
-_UNFIT_FOR_AN_ENCODED_NAME = re.compile(r"[()\[\]]")
+_UNFIT_FOR_AN_ENCODED_NAME = re.compile(rf"{_UNFIT_FOR_A_NAME.pattern}|[()\[\]]")
 
 _COLLAPSED_SPACE = re.compile("^ | (?= )", re.MULTILINE)
 """A space that HTML would not show: at the start of a line, or before another one."""
@@ -90,7 +90,5 @@ def _reply_to(letter: Letter) -> list[tuple[str, str]]:
     if not letter.reply_to:
         return []
     named = Mailbox(letter.reply_to, letter.name).header
-    fit = not (
-        _UNFIT_FOR_A_NAME.search(letter.name) or ("=?" in named and _UNFIT_FOR_AN_ENCODED_NAME.search(letter.name))
-    )
-    return [("Reply-To", named if fit else letter.reply_to)]
+    unfit = _UNFIT_FOR_AN_ENCODED_NAME if "=?" in named else _UNFIT_FOR_A_NAME
+    return [("Reply-To", letter.reply_to if unfit.search(letter.name) else named)]
