@@ -7,10 +7,7 @@ from typing import Any, Self
 
 
 class ErrorCode(StrEnum):
-    """The codes that clients branch on, each with its HTTP status, message and hint.
-
-    A code never comes with another status than the one here.
-    """
+    """The codes that clients branch on, each with its only HTTP status, its message and its hint."""
 
     status: int
     message: str

@@ -11,8 +11,7 @@ from app.errors import ApiError, ErrorCode
 
 MAX_BODY_BYTES = 64 * 1024
 MAX_NESTING = 32
-"""Levels of arrays and objects in a JSON body. Deeper ones are refused, because code that walks them could exhaust the
-stack."""
+"""Levels of arrays and objects in a JSON body; code that walks deeper ones could exhaust the stack."""
 
 Reason = Literal[
     "content_type", "empty", "too_large", "incomplete", "encoding", "syntax", "nesting", "not_an_object", "http"
@@ -26,10 +25,7 @@ def invalid_body(reason: Reason) -> ApiError:
 
 
 def read_fields(environ: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a JSON or form body.
-
-    Raises ApiError invalid_body for another content type, more than MAX_BODY_BYTES, or what does not parse.
-    """
+    """The fields of a JSON or form body of at most MAX_BODY_BYTES; raises ApiError invalid_body for any other body."""
     content_type = environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
     parse = PARSERS.get(content_type)
     if parse is None:

@@ -14,10 +14,7 @@ class QueryParameter:
     allowed_values: tuple[str, ...]
 
     def read(self) -> str | None:
-        """The parameter's value in the current request, the last one if it is repeated; None when it is absent.
-
-        Raises ApiError invalid_parameter when any of its values is not an allowed one.
-        """
+        """The last of the values in the current request; raises ApiError invalid_parameter if one is not allowed."""
         values = request.args.getlist(self.name)
         if not all(value in self.allowed_values for value in values):
             raise ApiError(

@@ -23,10 +23,7 @@ def method_of(request: Request) -> str:
 
 
 def route_of(request: Request) -> str:
-    """The rule of the path, also when the method is refused; of an unknown path the class.
-
-    To be called while the request is being answered.
-    """
+    """The rule of the path of the current request, also when the method is refused; of an unknown path the class."""
     rule = request.url_rule
     refusal = request.routing_exception
     if isinstance(refusal, MethodNotAllowed) and refusal.valid_methods:

@@ -25,10 +25,7 @@ def check_age(rendered_at: int | None, now: int) -> None:
 
 
 def check_captcha(expected: str | None, typed: str | None) -> None:
-    """Refuse a typed code that differs from the code that was shown; a form without a captcha passes.
-
-    Raises ApiError bad_captcha.
-    """
+    """Raise ApiError bad_captcha when the typed code is not the one that was shown; a form without a captcha passes."""
     if expected is None and typed is None:
         return
     expected, typed = expected or "", typed or ""

@@ -63,10 +63,7 @@ def direction(line: str) -> str:
 
 
 def isolated(text: str) -> str:
-    """The text, none of whose lines can reorder what stands beside it.
-
-    Right-to-left text is put between the isolates FSI and PDI (Annex 9).
-    """
+    """The text with its right-to-left lines in isolates (Annex 9), so that none reorders what stands beside it."""
     return "\n".join(f"\u2068{line}\u2069" if direction(line) else line for line in text.split("\n"))
 
 
