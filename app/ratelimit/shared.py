@@ -21,14 +21,13 @@ from app.ratelimit.storage import Storage
 from app.ratelimit.window import Decision, Policy, SlidingWindow
 from app.settings import SettingsError
 
+# In seconds.
 TIMEOUT = 0.045
-"""Seconds that a request waits for one answer."""
-
+"""The time that a request waits for one answer."""
 CONNECT_TIMEOUT = 1.0
-"""Seconds for one attempt to connect; no request waits for it."""
-
+"""The time for one attempt to connect; no request waits for it."""
 PROBE_INTERVAL = 1.0
-"""Seconds between two probes, both while the server is in reach and while it is not."""
+"""The time between two probes, both while the server is in reach and while it is not."""
 
 FAILURES_IN_A_ROW = 3
 """Probes without an answer after which the server is lost; requests do not count, many can time out at once."""
@@ -63,8 +62,7 @@ local count = redis.call('LLEN', key)
 local allowed = count < quota
 local counted = allowed and counting
 if counted then
-    redis.call('RPUSH', key, now)
-    count = count + 1
+    count = redis.call('RPUSH', key, now)
 end
 if counted or ahead > 0 then
     redis.call('PEXPIREAT', key, math.ceil((now + window) / 1000))
