@@ -1,7 +1,6 @@
 """The versions of the API and their life cycle: current, deprecated, sunset."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -55,14 +54,12 @@ class Version:
         return Status.DEPRECATED if today < self.lifecycle.sunset_on else Status.SUNSET
 
 
-class Versions:
-    """The registry: every version that was ever published, oldest first. The last one is current."""
+class Versions(dict[str, Version]):
+    """The registry: every version that was ever published, by its name, oldest first. The last one is current."""
 
     def __init__(self, *versions: Version) -> None:
-        self._by_name = {version.name: version for version in versions}
+        super().__init__({version.name: version for version in versions})
         self.current = versions[-1]
-        self.names = tuple(self._by_name)
-        """Every version, sunset ones included."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -72,22 +69,16 @@ class Versions:
             lifecycle = Lifecycle(settings.api_v1_deprecated_on, settings.api_v1_sunset_on, settings.api_v1_successor)
         return cls(Version(V1, lifecycle))
 
-    def __iter__(self) -> Iterator[Version]:
-        return iter(self._by_name.values())
-
-    def __getitem__(self, name: str) -> Version:
-        return self._by_name[name]
-
     @property
     def supported(self) -> list[str]:
         """The versions that are served now."""
-        return [version.name for version in self if version.status() is not Status.SUNSET]
+        return [name for name, version in self.items() if version.status() is not Status.SUNSET]
 
     @property
     def deprecated(self) -> list[str]:
         """The versions that are served now and have an announced end."""
-        return [version.name for version in self if version.status() is Status.DEPRECATED]
+        return [name for name, version in self.items() if version.status() is Status.DEPRECATED]
 
     def at(self, path: str) -> Version | None:
         """The version that a path belongs to; None outside of all versions."""
-        return next((version for version in self if f"{path}/".startswith(f"{version.base_path}/")), None)
+        return next((version for version in self.values() if f"{path}/".startswith(f"{version.base_path}/")), None)

@@ -38,7 +38,7 @@ def create_discovery_blueprint(
 ) -> Blueprint:
     """The blueprint of the index and of the versioning policy."""
     blueprint = Blueprint("discovery", __name__)
-    version_parameter = QueryParameter("version", versions.names)
+    version_parameter = QueryParameter("version", tuple(versions))
 
     @blueprint.get(API_ROOT)
     def get_index() -> bytes:

@@ -65,6 +65,6 @@ def _unknown_path(path: str, versions: Versions) -> ApiError:
     if not paths.is_under_api(path):
         return ApiError(ErrorCode.NOT_FOUND)
     version = re.match(rf"{API_ROOT}/(v[0-9]+)(?:/|$)", path)
-    if version and version[1] not in versions.names:
+    if version and version[1] not in versions:
         return ApiError(ErrorCode.UNSUPPORTED_API_VERSION, details={"supported": versions.supported})
     return ApiError(ErrorCode.ENDPOINT_NOT_FOUND)

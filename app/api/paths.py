@@ -17,4 +17,4 @@ def is_under_api(path: str) -> bool:
 
 def contact_paths(versions: Versions) -> frozenset[str]:
     """Every path that takes contact forms."""
-    return frozenset({LEGACY_CONTACT, *(version.base_path + CONTACT for version in versions)})
+    return frozenset({LEGACY_CONTACT, *(version.base_path + CONTACT for version in versions.values())})
