@@ -35,13 +35,10 @@ class Addresses:
             return self._public_base_url
         own, name = environ["wsgi.url_scheme"], environ["SERVER_NAME"]
         own_host = f"[{name}]" if ":" in name else name
-        scheme = self._forwarded(environ, "HTTP_X_FORWARDED_PROTO") or own
-        host = self._forwarded(environ, "HTTP_X_FORWARDED_HOST") or environ.get("HTTP_HOST", "")
+        proxies = self._trusted_proxies
+        scheme = forwarded_entry(environ.get("HTTP_X_FORWARDED_PROTO", ""), proxies) or own
+        host = forwarded_entry(environ.get("HTTP_X_FORWARDED_HOST", ""), proxies) or environ.get("HTTP_HOST", "")
         return _url(scheme, host) or _url(own, f"{own_host}:{environ['SERVER_PORT']}") or "http://localhost"
-
-    def _forwarded(self, environ: dict[str, Any], name: str) -> str:
-        """The entry that the outermost trusted proxy added, empty when there is none."""
-        return forwarded_entry(environ.get(name, ""), self._trusted_proxies)
 
 
 def _url(scheme: str, host: str) -> str | None:
