@@ -5,7 +5,9 @@ import re
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from app.contact.submission import HONEYPOT, KINDS, Address
+from email_validator import ValidatedEmail
+
+from app.contact.submission import HONEYPOT, KINDS
 from app.contact.typed import isolated, one_line, shorten, visible
 
 SENDER = {"nombre": "Nombre", "empresa": "Empresa", "email": "Correo electrónico", "telefono": "Teléfono"}
@@ -57,17 +59,17 @@ class Letter:
         self.received = received
         """The line that says when and from where it came."""
         self.reference = reference
-        address: Address = values["email"]
+        address: ValidatedEmail = values["email"]
+        ascii_address = address.ascii_email or ""  # none when only SMTPUTF8 (RFC 6531) carries the local part
         who = {field: one_line(values.get(field, "")) for field in SENDER if field != "email"}
         # Otherwise right-to-left text could swap the two parts.
         who["email"] = "@".join(map(isolated, address.normalized.rsplit("@", 1)))
         self.subject = _subject(self.kind, who["empresa"] or who["nombre"] or who["email"])
         self.name = who["nombre"]
         # A local part may look like an encoded word (RFC 2047), which a mail reader would decode.
-        unfit = address.ascii is None or ("=?" in address.ascii and "?=" in address.ascii)
-        self.reply_to = "" if unfit else address.ascii
+        self.reply_to = "" if "=?" in ascii_address and "?=" in ascii_address else ascii_address
         """The address of the visitor as a header can carry it; empty when none can."""
-        answer = quote(address.ascii or address.normalized, safe="@")
+        answer = quote(ascii_address or address.normalized, safe="@")
         mailto = f"mailto:{answer}?subject={quote(f'Re: {self.subject}', safe='')}"  # RFC 6068
         links = {"email": mailto, "telefono": _tel(who["telefono"])}
         self.sender = [Field(label, who[field], links.get(field, "")) for field, label in SENDER.items() if who[field]]

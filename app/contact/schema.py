@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from email_validator import EmailNotValidError, EmailSyntaxError, validate_email
+from email_validator import EmailNotValidError, EmailSyntaxError, ValidatedEmail, validate_email
 from marshmallow import INCLUDE, Schema, ValidationError, fields, pre_load
 from marshmallow.validate import Length, OneOf
 
-from app.contact.submission import FORM_TYPES, Address
+from app.contact.submission import FORM_TYPES
 from app.contact.typed import visible, with_lf
 
 MAX_ADDRESS_BYTES = 254
@@ -23,7 +23,7 @@ class _Text(fields.String):
         return with_lf(super()._deserialize(value, attr, data, **kwargs))
 
 
-def _address(value: Any) -> Address:
+def _address(value: Any) -> ValidatedEmail:
     """An address with a valid syntax; the DNS is not asked."""
     try:
         text = value.strip() if isinstance(value, str) else ""
@@ -36,7 +36,7 @@ def _address(value: Any) -> Address:
             raise EmailSyntaxError("The address has an invisible character.")
     except EmailNotValidError as error:
         raise ValidationError("Debe ser una dirección de correo electrónico.") from error
-    return Address(address.normalized, address.ascii_email)
+    return address
 
 
 def _epoch_milliseconds(value: Any) -> int:

@@ -1,7 +1,6 @@
 """The names that all parts of the contact forms share."""
 
 from enum import StrEnum
-from typing import NamedTuple
 
 KINDS = {
     "demo": "Solicitud de demostración",
@@ -27,10 +26,3 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     FAILED = "failed"
     """It was not delivered, or the service failed."""
-
-
-class Address(NamedTuple):
-    """An e-mail address; ``ascii`` is None when its local part has letters that only SMTPUTF8 (RFC 6531) carries."""
-
-    normalized: str
-    ascii: str | None
