@@ -79,13 +79,9 @@ def _parse_json(text: str) -> dict[str, Any]:
     return body
 
 
-def _parse_form(text: str) -> dict[str, Any]:
-    return dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
-
-
 PARSERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "application/json": _parse_json,
-    "application/x-www-form-urlencoded": _parse_form,
+    "application/x-www-form-urlencoded": lambda text: dict(parse_qsl(text, keep_blank_values=True, errors="strict")),
 }
 """The content types that a contact request may have."""
 
