@@ -17,7 +17,6 @@ class QueryParameter:
         """The last of the values in the current request; raises ApiError invalid_parameter if one is not allowed."""
         values = request.args.getlist(self.name)
         if not all(value in self.allowed_values for value in values):
-            raise ApiError(
-                ErrorCode.INVALID_PARAMETER, details={"parameter": self.name}, allowed_values=self.allowed_values
-            )
+            details = {"parameter": self.name}
+            raise ApiError(ErrorCode.INVALID_PARAMETER, details=details, allowed_values=self.allowed_values)
         return values[-1] if values else None
