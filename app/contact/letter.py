@@ -73,13 +73,11 @@ class Letter:
         mailto = f"mailto:{answer}?subject={quote(f'Re: {self.subject}', safe='')}"  # RFC 6068
         links = {"email": mailto, "telefono": _tel(who["telefono"])}
         self.sender = [Field(label, who[field], links.get(field, "")) for field, label in SENDER.items() if who[field]]
-        """The fields that say who writes."""
         if not self.reply_to:
             self.sender.append(Field("Para responder", "Escriba a la dirección de correo: «Responder» no la usa."))
         # The form asks for a text. An object could pass for fields of the sender.
         asked = {field: one_line(values[field]) for field in ASKED if isinstance(values.get(field), str)}
         self.asked = [Field(label, asked[field]) for field, label in ASKED.items() if asked.get(field)]
-        """The fields that the form of this kind asks for."""
         shown = {*SENDER, *asked, MESSAGE, *HIDDEN}
         self.others = _others({name: value for name, value in values.items() if name not in shown})
         """The fields that the service does not know, in the order of the form."""

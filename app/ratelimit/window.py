@@ -55,7 +55,6 @@ class SlidingWindow:
 
     def __init__(self, policy: Policy, *, max_clients: int = MAX_CLIENTS) -> None:
         self.policy = policy
-        """The policy that it counts under."""
         self._quota = policy.quota
         self._window = policy.window_seconds * SECOND
         self._max_clients = max_clients
