@@ -36,7 +36,13 @@ def truncated(key: bytes) -> str:
 
 
 def _pack(address: str) -> bytes | None:
-    address = _without_decoration(address)
+    """The bytes of an address, less the quotes, brackets, port and zone that some proxies add; None if it is none."""
+    address = address.strip().strip('" ')
+    if address.startswith("["):
+        address = address[1:].partition("]")[0]
+    elif address.count(":") == 1:
+        address = address.partition(":")[0]
+    address = address.partition("%")[0]
     try:
         if ":" not in address:
             return socket.inet_pton(socket.AF_INET, address)
@@ -44,13 +50,3 @@ def _pack(address: str) -> bytes | None:
     except (OSError, ValueError):
         return None
     return packed[12:] if packed.startswith(_IPV4_MAPPED) else packed[:_IPV6_PREFIX_BYTES]
-
-
-def _without_decoration(address: str) -> str:
-    """The address without the quotes, brackets, port and zone that some proxies add."""
-    address = address.strip().strip('" ')
-    if address.startswith("["):
-        address = address[1:].partition("]")[0]
-    elif address.count(":") == 1:
-        address = address.partition(":")[0]
-    return address.partition("%")[0]
