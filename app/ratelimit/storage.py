@@ -28,10 +28,7 @@ class Storage:
 
 
 def create_storage(settings: Settings) -> Storage:
-    """The storage that RATE_LIMIT_STORAGE names; it connects when it is started.
-
-    Raises SettingsError when the extra [redis] is not installed or the address cannot be used.
-    """
+    """The storage that RATE_LIMIT_STORAGE names, not connected yet; raises SettingsError when it cannot be used."""
     if settings.rate_limit_storage is None:
         return Storage()
     try:
