@@ -21,14 +21,12 @@ from app.ratelimit.storage import Storage
 from app.ratelimit.window import Decision, Policy, SlidingWindow
 from app.settings import SettingsError
 
-# In seconds.
 TIMEOUT = 0.045
-"""The time that a request waits for one answer."""
+"""Seconds that a request waits for one answer."""
 CONNECT_TIMEOUT = 1.0
-"""The time for one attempt to connect; no request waits for it."""
+"""Seconds for one attempt to connect; no request waits for it."""
 PROBE_INTERVAL = 1.0
-"""The time between two probes, both while the server is in reach and while it is not."""
-
+"""Seconds between two probes, both while the server is in reach and while it is not."""
 FAILURES_IN_A_ROW = 3
 """Probes without an answer after which the server is lost; requests do not count, many can time out at once."""
 
@@ -69,10 +67,8 @@ if counted or ahead > 0 then
 end
 return {allowed and 1 or 0, quota - count, (oldest or now) + window - now}
 """
-"""Decides on the server, whose clock counts microseconds, which a Lua number holds exactly.
-
-The key of a client holds the times of its counted requests, oldest first; it expires when the newest leaves the window.
-"""
+"""Decides on the server, whose clock counts microseconds, which a Lua number holds exactly. A client's key holds the
+times of its counted requests, oldest first; it expires when the newest leaves the window."""
 
 _LOST = "the storage of the rate limits is out of reach, this process limits by itself: %s"
 _BACK = "the storage of the rate limits is back in reach"
