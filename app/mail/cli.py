@@ -27,11 +27,7 @@ from app.mail.status import WAITING_CRITICAL, WAITING_WARNING, find_status
 from app.mailbox import address_list
 from app.settings import Settings
 
-_REFERENCE = re.compile(r"[0-9a-f]{4}-?[0-9a-f]{4}")
-_SCANS = 3
-"""Times that MAIL_DIR is read to find a message: the service may rename it at that moment."""
-_SHOWN = 10
-"""The most messages that are named before the question whether to delete them."""
+_SHOWN = 10  # the most messages that are named before the question whether to delete them
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _STATES = ", ".join(state.replace(" ", "-") for state in State)
 _SKIPPED = "skipped: the service is sending it or has just tried"
@@ -179,7 +175,7 @@ def _identifier(text: str) -> str:
     name = text.strip("<>").partition("@")[0].lower()
     if not name:
         raise click.BadParameter("the ID is empty")
-    return reference(name.replace("-", "")) if _REFERENCE.fullmatch(name) else name
+    return reference(name.replace("-", "")) if re.fullmatch("[0-9a-f]{4}-?[0-9a-f]{4}", name) else name
 
 
 def _state(text: str) -> State:
@@ -202,7 +198,7 @@ def _find(settings: Settings, spool: Spool, identifiers: Sequence[str]) -> tuple
         raise click.ClickException(f"MAIL_DIR={str(settings.mail_dir)!r} does not exist")
     if not identifiers:
         return spool.kept(), []
-    for _ in range(_SCANS):
+    for _ in range(3):  # the service may rename a message while MAIL_DIR is read
         found: dict[str, list[Kept]] = {identifier: [] for identifier in identifiers}
         for kept in spool.kept():
             for identifier in found.keys() & {kept.local_part, kept.reference, kept.request_id}:

@@ -69,10 +69,8 @@ class MailHealth:
 
 class _Result(NamedTuple):
     state: str | None = None
-    ended: float = math.inf
-    """By the monotonic clock, which nobody can set; the age of the result is measured from here."""
-    checked_at: datetime | None = None
-    """By the wall clock; the health endpoint shows it."""
+    ended: float = math.inf  # by the monotonic clock, which nobody can set; the age is measured from here
+    checked_at: datetime | None = None  # by the wall clock, as the health endpoint shows it
     latency_ms: float | None = None
 
 

@@ -16,8 +16,6 @@ GIVE_UP_AFTER = 5 * 86_400
 """Seconds for which the service tries again by itself at least (RFC 5321, section 4.5.4.1)."""
 GIVE_UP_STEPS = 10
 """The least steps before a message is given up, so that a clock which was wrong for a moment ends nothing."""
-_CLOCK_TOLERANCE = 60.0
-"""Seconds by which a time that was noted may lie in the future before the clock counts as set back."""
 
 _NAME = re.compile(
     r"(?:tmp|new|cur)/(([0-9]{11,20})\.[0-9]+\.([!-+.;-~0-9-]+))"
@@ -33,9 +31,6 @@ It reads the names of this one, too, and takes all behind ``=`` for the word.
 
 SENDING, DOUBT = ".sending", ".doubt"
 """The marks of a message whose content is being sent, and of one whose content was sent without a reply."""
-
-_OF_REQUEST = re.compile(r"([0-9a-f]{32})\.[0-9a-f]{16}")
-"""The local part of a Message-ID that begins with the id of the request."""
 
 
 class State(StrEnum):
@@ -80,7 +75,7 @@ class Kept(NamedTuple):
     @property
     def request_id(self) -> str | None:
         """The id of the request that submitted the form; None for another message."""
-        made = _OF_REQUEST.fullmatch(self.local_part)
+        made = re.fullmatch(r"([0-9a-f]{32})\.[0-9a-f]{16}", self.local_part)
         return made[1] if made else None
 
     @property
@@ -130,7 +125,7 @@ def read_path(path: str, now: float, *, has_server: bool) -> Kept | None:
         steps, doubtful = int(step), mark is not None
 
     turn = float(later or 0) or since + (PAUSES[steps] if steps < len(PAUSES) else LATER_PAUSE)
-    if since > now + _CLOCK_TOLERANCE:
+    if since > now + 60:  # the clock has been set back
         turn = now
     ends_at = stored_at + GIVE_UP_AFTER
     is_last = steps >= GIVE_UP_STEPS and turn >= ends_at

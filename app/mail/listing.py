@@ -13,7 +13,6 @@ from app.mail.failures import on_one_line
 from app.mail.kept import Kept
 
 _ROW = "{:>6}  {:<12}  {:<9}  {:>5}  {:<22}  {:<9}  {:<8}  {}"
-_LINE_BREAK = re.compile("\r\n|[\r\u2028\u2029]")
 
 HEADING = _ROW.format("AGE", "FORM", "REFERENCE", "TRIES", "LAST CODE", "NEXT TRY", "STATE", "MESSAGE-ID")
 """The first line of the table: the names of the columns."""
@@ -63,7 +62,7 @@ def whole(kept: Kept, content: bytes, now: float) -> Iterator[str]:
     for field, value in parsed.items():
         yield f"{on_one_line(field)}: {on_one_line(_decoded(value))}"
     yield ""
-    yield "".join(map(_visible, _LINE_BREAK.sub("\n", text))).rstrip()
+    yield "".join(map(_visible, re.sub("\r\n|[\r\u2028\u2029]", "\n", text))).rstrip()
 
 
 def duration(seconds: float) -> str:

@@ -15,10 +15,6 @@ INTERVAL = 10.0
 """Seconds from one scan of MAIL_DIR to the next."""
 SHARE = 0.005
 """The part of the time that scans may take. A large store is scanned less often."""
-_YIELD = 0.5
-"""Seconds for which a live form goes first that waits for a slot."""
-_REST = 900.0
-"""Seconds for which a message is left alone that cannot be read or renamed, so that it stands in nobody's way."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +58,7 @@ class Redelivery:
                 return 0.0
             if self._queue and now >= self._tried_at + self._pace.pause:
                 if self._mailer.bulkhead.waiting:
-                    return min(self._pace.pause, _YIELD)
+                    return min(self._pace.pause, 0.5)  # a live form goes first
                 self._try_next()
         except Exception as error:  # noqa: BLE001 - the thread must go on
             logger.error("MAIL_DIR cannot be looked after: %s", type(error).__name__)
@@ -105,7 +101,7 @@ class Redelivery:
             except Exception as error:  # noqa: BLE001 - the next message must have its turn
                 failure = failure_of(error)
                 logger.warning("message %s was not delivered in attempt %d: %s", *attempt, failure.logged)
-                if failure.about is About.HERE:
-                    self._resting[kept.path] = time.monotonic() + _REST
+                if failure.about is About.HERE:  # it cannot be read or renamed, and must stand in nobody's way
+                    self._resting[kept.path] = time.monotonic() + 900
             self._tried_at = time.monotonic()
             return

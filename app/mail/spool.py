@@ -20,8 +20,6 @@ FOLDERS = ("tmp", "new", "cur")
 """The folders of a Maildir. A message lies in new/; what a mail reader has moved to cur/ counts as well."""
 UNFINISHED_SECONDS = 36 * 3600
 """Age at which a file in tmp/ counts as left by a process that was killed, which is Maildir's own rule."""
-_BREATH_AFTER = 250
-"""Names that are read before other threads get their turn."""
 
 
 class Claim:
@@ -161,7 +159,7 @@ class Spool:
                     with suppress(OSError), self.claim(kept) as claim:
                         kept = kept if claim else kept._replace(state=State.WAITING)  # noqa: PLW2901
                 found[kept.unique] = kept
-                if number % _BREATH_AFTER == 0 and threading.active_count() > 1:
+                if number % 250 == 0 and threading.active_count() > 1:
                     time.sleep(0.001)  # a request waits for the interpreter's lock as long as this thread computes
         return sorted(found.values(), key=attrgetter("unique"))  # it begins with the time
 
