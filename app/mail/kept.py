@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from app.mail.message import reference
 
@@ -143,16 +143,11 @@ def read_path(path: str, now: float, *, has_server: bool) -> Kept | None:
     return Kept(*known, state, next_try)
 
 
-class Census(NamedTuple):
+class Census:
     """The numbers of the kept messages at one moment."""
 
-    counts: Counter[State]
-    oldest: dict[State, float]
-    """The time at which the oldest message in each state was stored, in seconds since 1970."""
-
-    @classmethod
-    def of(cls, messages: Iterable[Kept]) -> Self:
-        """The numbers of these messages."""
+    def __init__(self, messages: Iterable[Kept]) -> None:
         youngest_first = sorted(messages, reverse=True)
-        oldest = {kept.state: kept.stored_at for kept in youngest_first}
-        return cls(Counter(kept.state for kept in youngest_first), oldest)
+        self.counts = Counter(kept.state for kept in youngest_first)
+        self.oldest = {kept.state: kept.stored_at for kept in youngest_first}
+        """The time at which the oldest message in each state was stored, in seconds since 1970."""

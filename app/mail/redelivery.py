@@ -28,7 +28,7 @@ class Redelivery:
     def __init__(self, mailer: Mailer, spool: Spool, *, patience: float) -> None:
         """``patience`` is the seconds for which a stop waits for an attempt to end."""
         self.loop = Loop("mail-redelivery", self.work, patience=patience)
-        self.census = Census.of([])
+        self.census = Census([])
         """The newest numbers."""
         self._mailer = mailer
         self._spool = spool
@@ -71,7 +71,7 @@ class Redelivery:
         self._next_scan = begun + INTERVAL
         is_back = self._is_back
         kept = self._spool.kept()
-        self.census = Census.of(kept)
+        self.census = Census(kept)
         self._resting = {path: until for path, until in self._resting.items() if until > begun}
         if is_back:
             self._pace.served()

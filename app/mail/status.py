@@ -47,7 +47,7 @@ def _find(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level, str]
             spool.probe()
     except OSError as error:
         return Level.CRITICAL, f"{mail_dir} takes no message: {error.strerror}"
-    census = Census.of(spool.kept())
+    census = Census(spool.kept())
     numbers = ", ".join(f"{count} {state}" for state in State if (count := census.counts[state])) or "nothing is kept"
     if mailer.sender is None:
         return Level.OK, f"SMTP_HOST is not set; {numbers}"

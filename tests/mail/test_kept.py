@@ -248,7 +248,7 @@ def test_a_clock_that_was_set_back_holds_up_nothing(ahead: float, *, is_due: boo
 def test_the_census_counts_each_state_and_knows_the_oldest() -> None:
     later = f"{STORED_AT + 5}000000000.1.b,tries=0,last={STORED_AT + 5}.000,waiting=.demo.0"
 
-    census = Census.of([read(later), read(NEW), read(DOUBT)])
+    census = Census([read(later), read(NEW), read(DOUBT)])
 
     assert census.counts == {State.WAITING: 2, State.IN_DOUBT: 1}
     assert census.oldest == {State.WAITING: STORED_AT, State.IN_DOUBT: STORED_AT}
