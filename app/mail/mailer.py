@@ -42,12 +42,11 @@ class Observer:
 
 
 class Mailer:
-    """Delivers to the mail server and keeps on disk what that does not take. Without one, it stores everything."""
+    """Delivers to the mail server and keeps on disk what that does not take; without a ``sender``, it stores all."""
 
     def __init__(
         self, settings: Settings, spool: Spool, sender: SmtpSender | None, observer: Observer | None = None
     ) -> None:
-        """``sender`` is None without a mail server."""
         self.sender = sender
         # Half of the threads may be inside SMTP at once, and a quarter may wait, so one quarter is always free.
         slots, waiting_room = max(1, settings.threads // 2), settings.threads // 4

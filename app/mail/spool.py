@@ -46,11 +46,7 @@ class Claim:
         return Message(self._kept.local_part, content.replace(b"\n", b"\r\n"), self._kept.form_type)
 
     def note(self, word: str = "", *, refused: bool = False, mark: str = "") -> None:
-        """Note in the name of the file what has become of the attempt; raises OSError.
-
-        ``word`` is a reply code or a class of error. ``mark`` is SENDING while the content is being sent, and DOUBT
-        when it was sent without a reply.
-        """
+        """Note what has become of the attempt in the name of the file: see Kept.word and the marks. Raises OSError."""
         path = self._kept.after(self._begun, word, refused=refused, mark=mark)
         os.rename(self._spool.absolute(self.path), self._spool.absolute(path))
         self.path = path
