@@ -26,7 +26,6 @@ class Redelivery:
     """
 
     def __init__(self, mailer: Mailer, spool: Spool, *, patience: float) -> None:
-        """``patience`` is the seconds for which a stop waits for an attempt to end."""
         self.loop = Loop("mail-redelivery", self.work, patience=patience)
         self.census = Census([])
         """The newest numbers."""
