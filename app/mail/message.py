@@ -8,8 +8,6 @@ KIND_HEADER = "X-Form-Type"
 """Header field that names the kind of form. The rules of a mailbox can use it."""
 REFERENCE_HEADER = "X-Reference"
 """Header field with the reference of the submission."""
-MAX_MESSAGE_BYTES = 1_000_000
-"""Every message is shorter, because MOST_ROWS of the letter bounds what a form of 64 KiB can make."""
 
 
 @dataclass(frozen=True, slots=True)
