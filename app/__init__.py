@@ -1,7 +1,5 @@
 """The public web interface of a payments company: contact forms, discovery, versioning and health."""
 
-from __future__ import annotations
-
 import os
 
 from app.api.addresses import Addresses
@@ -78,13 +76,7 @@ def create_app(
     register_error_handlers(app, addresses=addresses, quotas=quotas, versions=versions)
     app.register_blueprint(create_v1_blueprint(versions[V1], contact=contact, health=health, storage=storage))
     app.register_blueprint(
-        create_discovery_blueprint(
-            name=settings.api_name,
-            addresses=addresses,
-            versions=versions,
-            api_policy=API_POLICY,
-            contact_policy=CONTACT_POLICY,
-        )
+        create_discovery_blueprint(settings.api_name, addresses=addresses, versions=versions, limits=limits)
     )
     app.register_blueprint(create_root_blueprint(addresses=addresses, contact=contact))
     app.cli.add_command(create_mail_commands(settings, mailer, spool))

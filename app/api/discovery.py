@@ -9,6 +9,7 @@ from app.api import paths
 from app.api.addresses import Addresses
 from app.api.body import PARSERS
 from app.api.parameters import QueryParameter
+from app.api.quotas import Limits
 from app.api.request import request
 from app.contact.submission import FORM_TYPES
 from app.ratelimit.window import Policy
@@ -18,7 +19,6 @@ from app.versions import API_ROOT, DEPRECATION, Version, Versions
 SECTION = QueryParameter("section", ("versions", "rate_limit", "versioning", "contact", "docs"))
 
 STRATEGY = "path"
-
 AFTER_SUNSET = "A partir de la fecha de retirada, la versión responde 410 con el código api_version_sunset."
 COMPATIBILITY = [
     "Una versión estable nunca recibe cambios incompatibles.",
@@ -33,9 +33,7 @@ SIGNALLING = {
 }
 
 
-def create_discovery_blueprint(
-    *, name: str, addresses: Addresses, versions: Versions, api_policy: Policy, contact_policy: Policy
-) -> Blueprint:
+def create_discovery_blueprint(name: str, *, addresses: Addresses, versions: Versions, limits: Limits) -> Blueprint:
     """The blueprint of the index and of the versioning policy."""
     blueprint = Blueprint("discovery", __name__)
     version_parameter = QueryParameter("version", tuple(versions))
@@ -50,7 +48,7 @@ def create_discovery_blueprint(
             "name": name,
             "current_version": versions.current.name,
             "openapi": document,
-            "rate_limit": _rate_limit(api_policy),
+            "rate_limit": _rate_limit(limits.api.policy),
             "versions": {
                 "current": versions.current.name,
                 "supported": versions.supported,
@@ -64,7 +62,7 @@ def create_discovery_blueprint(
                 "legacy_url": base_url + paths.LEGACY_CONTACT,
                 "content_types": list(PARSERS),
                 "form_types": FORM_TYPES,
-                "rate_limit": _rate_limit(contact_policy),
+                "rate_limit": _rate_limit(limits.contact.policy),
             },
             "docs": {"openapi": document, "endpoints": index, "versioning": policy, "health": index + paths.HEALTH},
         }
