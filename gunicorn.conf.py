@@ -27,7 +27,6 @@ bind = settings.bind
 workers = settings.workers
 threads = settings.threads
 worker_class = "app.worker.EnvelopeWorker"
-logger_class = "app.worker.ServerLogger"
 wsgi_app = "wsgi:app"
 logconfig_dict = logging_config(settings)
 loglevel = settings.log_level

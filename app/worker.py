@@ -1,4 +1,4 @@
-"""The gunicorn worker and logger of the service.
+"""The gunicorn worker of the service.
 
 It answers malformed HTTP in the envelope, and before it stops it answers what waits to be accepted.
 """
@@ -13,7 +13,6 @@ from email.utils import formatdate
 from typing import Any
 
 from gunicorn.errors import AppImportError
-from gunicorn.instrument.statsd import Statsd
 from gunicorn.workers.gthread import ThreadWorker
 
 from app.api.body import invalid_body
@@ -22,14 +21,6 @@ from app.logs import log_unforeseen
 from app.settings import SettingsError
 
 logger = logging.getLogger(__name__)
-
-
-class ServerLogger(Statsd):  # type: ignore[misc]  # gunicorn ships no types
-    """gunicorn's logger with its statsd metrics. Its access log is silent (app/logs.py), so its lines have no parts."""
-
-    def atoms(self, *_: object) -> dict[str, object]:
-        """The parts of a line of the access log: none. gunicorn would collect them for each request."""
-        return {}
 
 
 class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
@@ -70,12 +61,12 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
             error = ApiError(ErrorCode.INTERNAL_ERROR)
         environ = _environ(client, addr)
         response = app.refuse(environ, error)
-        fields = [
+        headers = [
             ("Date", formatdate(usegmt=True)),
             ("Connection", "close"),
             *response.get_wsgi_headers(environ),
         ]
-        head = [f"HTTP/1.1 {response.status}", *(f"{name}: {value}" for name, value in fields), "", ""]
+        head = [f"HTTP/1.1 {response.status}", *(f"{name}: {value}" for name, value in headers), "", ""]
         with suppress(OSError):  # the client has gone
             client.sendall("\r\n".join(head).encode("latin-1") + response.get_data())
 
