@@ -10,6 +10,7 @@ import re
 import time
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import redis
@@ -22,7 +23,7 @@ from app.ratelimit.window import Decision, Policy, SlidingWindow
 from app.settings import SettingsError
 
 TIMEOUT = 0.045
-"""Seconds that a request waits for one answer."""
+"""Seconds that a request waits for one answer; a decision needs two at most."""
 CONNECT_TIMEOUT = 1.0
 """Seconds for one attempt to connect; no request waits for it."""
 PROBE_INTERVAL = 1.0
@@ -154,8 +155,13 @@ class SharedStorage(Storage):
 
     def _ask(self, connection: redis.Redis, policy: Policy, client: bytes, operation: str) -> Decision:
         key = f"public-web-interface:{policy.quota}/{policy.window_seconds}:{client.hex()}"
-        arguments = (policy.quota, policy.window_seconds * 1_000_000, operation)
-        allowed, remaining, microseconds = self._script([key], arguments, connection)
+        arguments = (1, key, policy.quota, policy.window_seconds * 1_000_000, operation)
+        answer: Any
+        try:
+            answer = connection.evalsha(self._script.sha, *arguments)
+        except redis.exceptions.NoScriptError:  # the script's own call would store it and ask again, in two answers
+            answer = connection.eval(_SCRIPT, *arguments)
+        allowed, remaining, microseconds = answer
         return Decision(policy, bool(allowed), remaining, microseconds * 1_000)
 
     def _look(self) -> float:
@@ -182,7 +188,7 @@ class SharedStorage(Storage):
         with suppress(Empty):
             self._idle.get_nowait().close()
         failures, answers = 0, self._answers
-        while True:
+        for _ in range(self._pool.max_connections + FAILURES_IN_A_ROW):
             connection = None
             try:
                 connection = redis.Redis(connection_pool=self._pool, single_connection_client=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from app.loop import Loop
 from app.ratelimit.window import Policy, SlidingWindow
-from app.settings import Settings, extra_is_missing
+from app.settings import Settings, missing_extra
 
 
 class Storage:
