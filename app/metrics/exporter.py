@@ -66,8 +66,10 @@ class _Handler(MetricsHandler):
         """Answer a client. One that sends byte by byte has a deadline, too, because a stop waits for it."""
         deadline = threading.Timer(PATIENCE, self._read_no_more)
         deadline.start()
-        super().handle()
-        deadline.cancel()
+        try:
+            super().handle()
+        finally:
+            deadline.cancel()
 
     def _read_no_more(self) -> None:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The files in which the workers leave their numbers, so that each of them can answer with those of all.
+"""The files in which workers leave their numbers. gunicorn.conf.py gives each worker its files after the fork.
 
 They are those of prometheus_client's multiprocess mode, named by the worker's seat in place of its process id. A new
 worker takes the first free seat and counts on in its files. So there are only files for as many as live at once.

@@ -30,7 +30,7 @@ STATES = {state: state.replace(" ", "_") for state in State}
 POLICIES: dict[str, str] = {ErrorCode.RATE_LIMIT_EXCEEDED: "api", ErrorCode.RATE_LIMIT: "contact"}
 """The name of the policy that refuses with each code."""
 
-# A metric needs no registry: its values show, by the files in which they lie.
+# Without a registry: exporter.py reads every value from the files of files.py.
 _counter = partial(Counter, registry=None)
 _histogram = partial(Histogram, buckets=SECONDS, registry=None)
 
@@ -124,16 +124,16 @@ class Recorder(Observer):
         clients = each("rate_limit_clients", "Clients that the process remembers.", ["policy"])
         others: list[tuple[Gauge, Callable[[], float]]] = [
             (in_reach.labels(storage.name), lambda: storage.in_reach),
-            *((clients.labels(name), partial(len, limiter)) for name, limiter in limits.by_name.items()),
+            *((clients.labels(name), partial(len, limiter)) for name, limiter in limits._asdict().items()),
             (each("process_resident_memory_bytes", "Memory of the process."), _resident_memory),
         ]
         if mailer.sender:
-            slots, room = mailer.bulkhead.slots, mailer.bulkhead.waiting_room
+            bulkhead = mailer.bulkhead
             others += [
-                (added_up("mail_places", "Forms that may be at the mail server at once."), lambda: slots.size),
-                (added_up("mail_places_in_use", "Forms that are at the mail server."), lambda: slots.taken),
-                (added_up("mail_waiting_room", "Forms that may wait for a place at once."), lambda: room.size),
-                (added_up("mail_waiting_room_in_use", "Forms that wait for a place."), lambda: room.taken),
+                (added_up("mail_places", "Forms that may be at the mail server at once."), lambda: bulkhead.slots),
+                (added_up("mail_places_in_use", "Forms that are at the mail server."), lambda: bulkhead.slots_taken),
+                (added_up("mail_waiting_room", "Forms that may wait for a place."), lambda: bulkhead.waiting_room),
+                (added_up("mail_waiting_room_in_use", "Forms that wait for a place."), lambda: bulkhead.waiting),
             ]
 
         def sample() -> None:
@@ -143,7 +143,7 @@ class Recorder(Observer):
                     messages.labels(STATES[state]).set(census.counts[state])
                     ages.labels(STATES[state]).set(max(0.0, now - census.oldest.get(state, now)))
             mail = health.latest()
-            for check, result in (("server", mail.server), ("storage", mail.storage)):
+            for check, result in (("server", mail.server), ("storage", mail.disk)):
                 if result is not None:
                     checks.labels(check).set(result == OK)
             for gauge, read in others:
