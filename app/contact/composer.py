@@ -28,10 +28,15 @@ _COLLAPSED_SPACE = re.compile("^ | (?= )", re.MULTILINE)
 _DIRECTED = Markup('<span dir="{}">{}</span>')
 
 
+def _directed(line: str) -> str:
+    way = direction(line)
+    return _DIRECTED.format(way, line) if way else line
+
+
 def _html(text: str) -> Markup:
-    """The text in HTML, with a line break for each of its own and with all of its spaces."""
-    lines = _COLLAPSED_SPACE.sub("\N{NO-BREAK SPACE}", text.replace("\t", " " * 4)).split("\n")
-    return Markup("<br>\n").join(_DIRECTED.format(way, line) if (way := direction(line)) else line for line in lines)
+    """The text as HTML: Markup escapes what it formats or joins. Each line break and each space is kept."""
+    text = _COLLAPSED_SPACE.sub("\N{NO-BREAK SPACE}", text.replace("\t", " " * 4))
+    return Markup("<br>\n").join(map(_directed, text.split("\n")))
 
 
 _ENVIRONMENT = Environment(

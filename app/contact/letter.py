@@ -34,7 +34,7 @@ MOST_ROWS = 190
 
 _ESCAPED_CONTROL = re.compile(r"(?<!\\)\\u00[01][0-9a-f]")
 """A control character as JSON shows it. Nobody reads it, and one byte of a form would take 14 in the message."""
-_CAPITALS = re.compile("(?<=[a-zß-ÿ0-9])[A-ZÀ-Þ]+")
+_CAPITALS = re.compile("(?<=[a-zß-öø-ÿ0-9])[A-ZÀ-ÖØ-Þ]+")
 _PHONE_NUMBER = re.compile(r"\(?\+?[0-9 ().\u2013-]+")
 _PHONE_DIGITS = range(6, 16)
 """A number has at most 15 digits (ITU-T E.164, section 6.2); fewer than six are no number of a subscriber."""
@@ -57,7 +57,6 @@ class Letter:
     def __init__(self, values: dict[str, Any], *, received: str, reference: str) -> None:
         self.kind = KINDS[values["form_type"]]
         self.received = received
-        """The line that says when and from where it came."""
         self.reference = reference
         address: ValidatedEmail = values["email"]
         ascii_address = address.ascii_email or ""  # none when only SMTPUTF8 (RFC 6531) carries the local part
@@ -69,8 +68,8 @@ class Letter:
         # A local part may look like an encoded word (RFC 2047), which a mail reader would decode.
         self.reply_to = "" if "=?" in ascii_address and "?=" in ascii_address else ascii_address
         """The address of the visitor as a header can carry it; empty when none can."""
-        answer = quote(ascii_address or address.normalized, safe="@")
-        mailto = f"mailto:{answer}?subject={quote(f'Re: {self.subject}', safe='')}"  # RFC 6068
+        recipient = quote(ascii_address or address.normalized, safe="@")
+        mailto = f"mailto:{recipient}?subject={quote(f'Re: {self.subject}', safe='')}"  # RFC 6068
         links = {"email": mailto, "telefono": _tel(who["telefono"])}
         self.sender = [Field(label, who[field], links.get(field, "")) for field, label in SENDER.items() if who[field]]
         if not self.reply_to:
@@ -134,7 +133,7 @@ def _field(name: str, value: Any) -> Field:
 
 
 def _text(value: Any) -> str:
-    """A JSON value as a person would write it, or as JSON; empty when it says nothing."""
+    """A JSON value as a person would write it; a list or an object as JSON. Empty when it says nothing."""
     match value:
         case str():
             # Many spaces would push what follows to the next line, where it could pass for another field.

@@ -42,10 +42,10 @@ def _address(value: Any) -> ValidatedEmail:
 def _epoch_milliseconds(value: Any) -> int:
     """Milliseconds since 1970 as an integer, or as the digits that a form sends."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value.lstrip("0")[:20] or 0)  # 20 digits are too many for 64 bits
+        value = int(value.lstrip("0")[:20] or 0)  # 20 digits are too many for 64 bits; Python refuses thousands
     elif isinstance(value, float) and value.is_integer():
         value = int(value)  # 1.0 is an integer in JSON Schema
-    if type(value) is not int:  # nor is a bool one
+    if type(value) is not int:  # to Python, a bool is one
         raise ValidationError("Debe ser un número entero de milisegundos.")
     if not -(1 << 63) <= value < 1 << 63:
         raise ValidationError("Debe ser un número entero de 64 bits.")

@@ -59,7 +59,7 @@ def test_letters_that_are_drawn_as_nothing_are_invisible(blank: str) -> None:
     assert visible(blank) == ""
 
 
-@pytest.mark.parametrize("mark", ["\u0301", "\u0489", "\u20dd", "\u0e48"], ids=ascii)
+@pytest.mark.parametrize("mark", ["\u0301", "\u0489", "\u20dd", "\u0e48", "\ufe20", "\ua66f"], ids=ascii)
 def test_a_tower_of_marks_does_not_reach_other_lines(mark: str) -> None:
     assert 0 < visible("a" + mark * 200).count(mark) <= 10
 

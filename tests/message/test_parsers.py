@@ -31,7 +31,7 @@ def readings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Re
 def reply_to(letter: str) -> list[tuple[str, str]]:
     """The mailbox that an answer goes to."""
     body = contact_body(**LETTERS[letter])
-    address = examine(body)[0]["email"].ascii
+    address = examine(body)[0]["email"].ascii_email
     if address is None or address.startswith("=?"):
         return []
     is_fit = body.get("nombre") not in UNFIT_NAMES.values() and not letter.startswith("injection")
