@@ -13,7 +13,7 @@ ACCEPTED = "Hemos recibido su mensaje. Nuestro equipo comercial se pondrá en co
 
 
 def create_contact_view(service: ContactService, quotas: Quotas) -> Callable[[], bytes]:
-    """The view function. Every POST counts against the contact quota, a refused one too."""
+    """The view function. Each POST that the contact quota lets through counts, one with a refused form too."""
 
     def submit_contact() -> bytes:
         quotas.count_contact(request)

@@ -61,7 +61,7 @@ class Hooks:
             request.url_rule = request.routing_exception = None
 
     def finish(self, response: flask.Response) -> flask.Response:
-        """Add the headers of every response. One of the same name that a hook has set gives way."""
+        """Add the headers of every response. One of the same name that a hook has set gives way, Link excepted."""
         request: Request = flask.request.environ[OWN_REQUEST]
         if not request.client:  # it has failed before it was admitted
             self.identify(request)
@@ -76,8 +76,7 @@ class Hooks:
         headers["X-Request-ID"] = request.id
         is_document = path == DOCUMENT and status in (HTTPStatus.OK, HTTPStatus.NOT_MODIFIED)
         headers["Cache-Control"] = self._caching_of_document if is_document else "no-store"
-        for name, value in rate_limit_headers(self._quotas.stated(request, status)):
-            headers[name] = value
+        headers.update(rate_limit_headers(self._quotas.stated(request, status)))
         if version and version.lifecycle and version.status() is not Status.CURRENT:
             headers["Deprecation"] = DEPRECATION
             headers["Sunset"] = http_date(version.lifecycle.sunset_on)  # RFC 8594

@@ -17,7 +17,7 @@ class Limits(NamedTuple):
 
 
 class Quotas:
-    """Counts requests against the quotas of their paths (specification, Limits)."""
+    """Counts requests (specification, Limits): POST /api/v1/contact against both quotas, /contact.php against one."""
 
     def __init__(self, limits: Limits, contact_paths: frozenset[str]) -> None:
         self._limits = limits

@@ -15,7 +15,7 @@ OWN_REQUEST = "app.request"
 
 
 class Request(flask.Request):
-    """Flask's request with the service's own attributes. The admission and the error handlers set them."""
+    """Flask's request with the service's own attributes. Hooks, quotas, the contact view and the handlers set them."""
 
     id: str
     """The request's id, which its response, each of its log lines and its message carry: 32 hexadecimal digits."""

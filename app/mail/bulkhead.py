@@ -18,6 +18,7 @@ class Bulkhead:
     def __init__(self, slots: int, waiting_room: int, patience: float) -> None:
         self.slots, self.waiting_room = slots, waiting_room
         self.slots_taken = self.waiting = 0
+        """The callers that are inside, and those that wait."""
         self._patience = patience
         self._freed = threading.Condition()
 

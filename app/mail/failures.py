@@ -76,8 +76,8 @@ def failure_of(error: Exception) -> Failure:
 def _about(error: Exception, code: int) -> About:
     if isinstance(error, InDoubtError):
         return About.IN_DOUBT
-    replies = smtplib.SMTPSenderRefused | smtplib.SMTPRecipientsRefused | smtplib.SMTPDataError | ClosingError
-    if isinstance(error, replies) and code in range(400, 600):
+    with_reply = smtplib.SMTPSenderRefused | smtplib.SMTPRecipientsRefused | smtplib.SMTPDataError | ClosingError
+    if isinstance(error, with_reply) and code in range(400, 600):
         return About.MESSAGE if code in PERMANENT else About.BUSY
     # All of smtplib's exceptions are OSErrors, and of these only what fails on the disk names a file.
     return About.SERVER if isinstance(error, OSError) and error.filename is None else About.HERE

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from app.mail.message import reference
 
 PAUSES = (60, 300, 900, 1800, 3600)
-"""Seconds from the attempt before to each of the first steps of the schedule."""
+"""Seconds before each of the first attempts of the schedule (its steps), after the one that the visitor waited for."""
 LATER_PAUSE = 4 * 3600
 """Seconds to each later step."""
 GIVE_UP_AFTER = 5 * 86_400

@@ -64,7 +64,7 @@ class Mailer:
     def deliver(self, message: Message) -> None:
         """Return once the mail server or, without one, the disk has taken the message; raises DeliveryError.
 
-        The message is on disk before the first attempt. A full disk does not stop that.
+        The message goes to the disk first. If that does not take it, the attempt is made all the same.
         """
         deadline, claim = Deadline(self._timeout), None
         with _logged(f"message {message.message_id} cannot be written to MAIL_DIR"):

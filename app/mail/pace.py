@@ -7,7 +7,7 @@ FIRST = 1.0
 DOUBLING = 60.0
 """Seconds in which the pace doubles while the mail server takes every message."""
 LIMIT, FORGETTING = 4.0, 3600.0
-"""The most seconds between attempts because of a limit that was met, and those in which half of it is forgotten."""
+"""The longest pause that stays after repeated 4xx, and the seconds in which it halves again."""
 LONGEST = 60.0
 """The most seconds between attempts while the mail server is busy."""
 FAILURES = 2

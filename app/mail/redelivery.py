@@ -1,4 +1,4 @@
-"""The second and all later attempts: kept messages are handed over again in the background."""
+"""Attempts in the background for all that waits in MAIL_DIR, by the schedule of kept.py."""
 
 import logging
 import math
@@ -76,7 +76,7 @@ class Redelivery:
             self._pace.served()
             self._queue.clear()
         if self._mailer.sender and not self._queue and self._spool.is_writable():
-            self._is_back &= not is_back
+            self._is_back &= not is_back  # a return during this scan stays noted
             now, awake = time.time(), [message for message in kept if message.path not in self._resting]
             self._queue.extend(message for message in awake if message.is_due(now) or (is_back and message.is_untaken))
             self._pace.restart()
