@@ -55,7 +55,7 @@ class Mutant:
         match Path(self.file).parts:
             case "app", "ratelimit", "shared.py":
                 return ["tests/redis"]
-            case "app", folder, _ if (ROOT / "tests" / folder).is_dir():
+            case "app", folder, *_ if (ROOT / "tests" / folder).is_dir():
                 return [f"tests/{folder}"]
             case _:
                 return existing(["tests/test_*.py"])
