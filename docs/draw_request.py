@@ -40,11 +40,11 @@ STATIONS = (
         "Admission",
         "app/api/hooks.py",
         (f"{API_POLICY.quota} requests in {API_POLICY.window_seconds} s per client; sunset of the version",),
-        (ErrorCode.RATE_LIMIT_EXCEEDED, ErrorCode.API_VERSION_SUNSET),
+        (ErrorCode.RATE_LIMIT_EXCEEDED, ErrorCode.API_VERSION_SUNSET, ErrorCode.INVALID_BODY),
     ),
     Station(
         "Path and method",
-        "app/api/application.py",
+        "app/api/errorhandlers.py",
         ("the view of this path and method",),
         (
             ErrorCode.NOT_FOUND,
