@@ -104,7 +104,8 @@ class Server:
         """Return once the log has the line of an answered request, and so all that was logged before it."""
         request_id = response.headers["X-Request-ID"]
         if request_id:
-            wait_until(lambda: request_id in self.log, seconds=PATIENCE)
+            line = re.compile(f"app\\.request.*{request_id}")  # text or JSON; an error has a line before
+            wait_until(lambda: line.search(self.log), seconds=PATIENCE)
 
 
 GUNICORN = (sys.executable, "-m", "gunicorn")

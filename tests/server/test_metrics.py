@@ -566,6 +566,7 @@ class TestFullDisk:
     def test_the_service_starts_without_metrics(self, tmp_path: Path) -> None:
         with self.serving(tmp_path, size=64) as server:
             assert server.request("GET", "/api")[0].status == 200
+            server.wait_for("this worker has no metrics")
             assert server.log.count("this worker has no metrics until the next start: ") == 1
 
     @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGHUP])

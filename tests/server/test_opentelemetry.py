@@ -95,5 +95,6 @@ def test_a_request_that_a_limit_refuses_has_no_span_and_one_line_in_the_log(
     assert status == 429
     span_of(receiver, marker)
     assert refused not in [attributes(span)["request_id"] for span in spans(receiver)]
+    server.wait_for(refused)
     (line,) = [line for line in server.log.splitlines() if refused in line]
     assert " GET /api 429 " in line
