@@ -142,7 +142,7 @@ def test_the_files_do_not_grow_with_the_workers_that_have_ended(directory: Path)
     run("""
 seated_end, seated_begin = os.pipe()
 before = None
-for number in range(300):
+for number in range(100):
     if not (child := os.fork()):
         forms, opened = seated()
         forms.inc()
@@ -157,7 +157,7 @@ for number in range(300):
 os.kill(before, signal.SIGKILL)
 """)
 
-    assert shown()["forms_total"] == 300
+    assert shown()["forms_total"] == 100
     assert seats(directory) <= {"0", "1"}
     assert len([*directory.iterdir()]) <= 2 * 7
 
