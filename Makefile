@@ -164,12 +164,13 @@ format: $(VENV)/.dev ## Format the code and the document, and correct simple mis
 SHARED_LIMITS := app/ratelimit/shared.py
 # The longest come early, so that none of them is left to run alone.
 CHECKS := lint test-browser test-deploy test test-redis lint-api
+JOBS := 2
 
 check: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters and all tests but the attacks, side by side, and report the coverage
 	@$(call need,$(DEPLOY) $(BROWSERS) $(REDIS))
 	$(BIN)/coverage erase
-	@echo "Two at a time, each shown when it has ended: $(CHECKS)"
-	@$(MAKE) --jobs=2 --output-sync=target $(CHECKS) PYTEST="$(BIN)/coverage run -m pytest"
+	@echo "$(JOBS) at a time, each shown when it has ended: $(CHECKS)"
+	@$(MAKE) --jobs=$(JOBS) --output-sync=target $(CHECKS) PYTEST="$(BIN)/coverage run -m pytest"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --omit=$(SHARED_LIMITS)
 	$(BIN)/coverage report --include=$(SHARED_LIMITS)
