@@ -16,12 +16,19 @@ class Addresses:
     def __init__(self, settings: Settings) -> None:
         self._public_base_url = settings.public_base_url
         self._trusted_proxies = settings.trusted_proxies
-        if settings.bind.startswith("unix:") and not settings.trusted_proxies:
+        self._warns = not settings.trusted_proxies
+        if settings.bind.startswith("unix:") and self._warns:
+            self._warns = False
             logger.warning("a unix socket tells no client's address: with TRUSTED_PROXIES=0 all clients count as one")
 
     def client(self, environ: dict[str, Any]) -> bytes:
         """The key that the limiter counts the request under."""
         forwarded_for = environ.get("HTTP_X_FORWARDED_FOR", "")
+        if self._warns and forwarded_for:
+            self._warns = False
+            logger.warning(
+                "X-Forwarded-For is not believed: with TRUSTED_PROXIES=0 all clients of a proxy count as one"
+            )
         return client_key(environ.get("REMOTE_ADDR", ""), forwarded_for, self._trusted_proxies)
 
     def request_id(self, environ: dict[str, Any]) -> str:

@@ -189,3 +189,27 @@ def test_it_warns_of_a_socket_that_tells_no_address(
     Addresses(make_settings(tmp_path / "mail", BIND=bind, TRUSTED_PROXIES=proxies))
 
     assert len([record for record in caplog.records if "all clients count as one" in record.message]) == warnings
+
+
+FORWARDERS = {
+    "a port without a proxy": ("127.0.0.1:8000", "0", 1),
+    "a port behind a proxy": ("127.0.0.1:8000", "1", 0),
+    "a unix socket, of which the start has warned": ("unix:/run/web.sock", "0", 0),
+}
+
+
+@pytest.mark.parametrize(("bind", "proxies", "warnings"), FORWARDERS.values(), ids=FORWARDERS)
+def test_it_warns_once_and_without_an_address_of_a_proxy_that_it_does_not_believe(
+    make_client: MakeClient, caplog: pytest.LogCaptureFixture, bind: str, proxies: str, warnings: int
+) -> None:
+    client = make_client(BIND=bind, TRUSTED_PROXIES=proxies)
+    caplog.clear()
+
+    client.get("/api")
+    silent = caplog.text
+    for address in ("203.0.113.1", "203.0.113.2"):
+        client.get("/api", headers={"X-Forwarded-For": address})
+
+    assert "TRUSTED_PROXIES" not in silent
+    assert caplog.text.count("TRUSTED_PROXIES=0") == warnings
+    assert "203.0.113" not in caplog.text.replace("203.0.113.0/24", "")
