@@ -21,6 +21,9 @@ ASKED = {
 }
 """The labels of the fields that one kind of form asks for; the example form has the same."""
 
+NOTICE = "aviso"
+"""The form's note that this message corrects another one, which it names by its reference, or may repeat one."""
+
 MESSAGE = "mensaje"
 
 HIDDEN = frozenset({"form_type", "ts", "captcha_expected", "captcha_input", HONEYPOT})
@@ -29,11 +32,12 @@ HIDDEN = frozenset({"form_type", "ts", "captcha_expected", "captcha_input", HONE
 SUBJECT_LENGTH = 120
 """The longest subject in characters, so that a list of messages shows it whole."""
 
-MOST_ROWS = 190
-"""The most rows of other fields. A letter has 200: nine more that the service names, and one for the rest."""
+MOST_ROWS = 189
+"""The most rows of other fields. A letter has 200: ten more that the service names, and one for the rest."""
 
 _ESCAPED_CONTROL = re.compile(r"(?<!\\)\\u00[01][0-9a-f]")
 """A control character as JSON shows it. Nobody reads it, and one byte of a form would take 14 in the message."""
+_REFERENCE = re.compile(r"\b[0-9A-F]{4}-[0-9A-F]{4}\b")
 _CAPITALS = re.compile("(?<=[a-zß-öø-ÿ0-9])[A-ZÀ-ÖØ-Þ]+")
 _PHONE_NUMBER = re.compile(r"\(?\+?[0-9 ().\u2013-]+")
 _PHONE_DIGITS = range(6, 16)
@@ -63,7 +67,11 @@ class Letter:
         who = {field: one_line(values.get(field, "")) for field in SENDER if field != "email"}
         # Otherwise right-to-left text could swap the two parts.
         who["email"] = "@".join(map(isolated, address.normalized.rsplit("@", 1)))
-        self.subject = _subject(self.kind, who["empresa"] or who["nombre"] or who["email"])
+        # The form sends texts in these fields. An object could pass for fields of the sender.
+        typed = {field: one_line(values[field]) for field in (NOTICE, *ASKED) if isinstance(values.get(field), str)}
+        notice = typed.get(NOTICE, "")
+        title = f"{self.kind} (corrección)" if _REFERENCE.search(notice) else self.kind
+        self.subject = _subject(title, who["empresa"] or who["nombre"] or who["email"])
         self.name = who["nombre"]
         # A local part may look like an encoded word (RFC 2047), which a mail reader would decode.
         self.reply_to = "" if "=?" in ascii_address and "?=" in ascii_address else ascii_address
@@ -74,14 +82,17 @@ class Letter:
         self.sender = [Field(label, who[field], links.get(field, "")) for field, label in SENDER.items() if who[field]]
         if not self.reply_to:
             self.sender.append(Field("Para responder", "Escriba a la dirección de correo: «Responder» no la usa."))
-        # The form asks for a text. An object could pass for fields of the sender.
-        asked = {field: one_line(values[field]) for field in ASKED if isinstance(values.get(field), str)}
-        self.asked = [Field(label, asked[field]) for field, label in ASKED.items() if asked.get(field)]
-        shown = {*SENDER, *asked, MESSAGE, *HIDDEN}
+        self.asked = [Field(label, typed[field]) for field, label in ASKED.items() if typed.get(field)]
+        shown = {*SENDER, *typed, MESSAGE, *HIDDEN}
         self.others = _others({name: value for name, value in values.items() if name not in shown})
         """The fields that the service does not know, in the order of the form."""
         self.message = visible(values.get(MESSAGE, ""))
-        parts = (("", self.sender), ("", self.asked), ("Otros datos", self.others))
+        parts = (
+            ("", [Field("Aviso", notice)] if notice else []),
+            ("", self.sender),
+            ("", self.asked),
+            ("Otros datos", self.others),
+        )
         self.parts = [(heading, fields) for heading, fields in parts if fields]
         """The fields under their headings; the sender and the fields asked for need none."""
 

@@ -120,16 +120,16 @@ class TestValues:
 
 
 class TestRows:
-    """A letter has 200 rows and its message: 9 with a label of the service, 190 of other fields, and 1 for the rest."""
+    """A letter has 200 rows and its message: 10 that the service names, 189 of other fields, and 1 for the rest."""
 
-    def test_the_labels_of_the_service_leave_190(self) -> None:
-        longest = letter_of(email="josé@example.com", **dict.fromkeys(ASKED, "x"))
+    def test_the_labels_of_the_service_leave_189(self) -> None:
+        longest = letter_of(email="josé@example.com", aviso="x", **dict.fromkeys(ASKED, "x"))
 
-        assert len(longest.sender) + len(longest.asked) + MOST_ROWS + 1 == 200
+        assert sum(len(fields) for _, fields in longest.parts) + MOST_ROWS + 1 == 200
 
     def test_all_that_fit_have_a_row(self) -> None:
-        assert others(**{f"d{number}": "x" for number in range(190)}, vacío=[]) == [
-            (f"D{number}", "x") for number in range(190)
+        assert others(**{f"d{number}": "x" for number in range(MOST_ROWS)}, vacío=[]) == [
+            (f"D{number}", "x") for number in range(MOST_ROWS)
         ]
 
     def test_those_that_have_no_row_are_one_text(self) -> None:
@@ -137,16 +137,16 @@ class TestRows:
 
         *rows, (label, rest) = others(**fields)
 
-        assert rows == [(f"D{number}", f"valor {number}") for number in range(190)]
+        assert rows == [(f"D{number}", f"valor {number}") for number in range(MOST_ROWS)]
         assert label == "Demás datos"
-        assert json.loads(rest) == dict(list(fields.items())[190:])
+        assert json.loads(rest) == dict(list(fields.items())[MOST_ROWS:])
 
     @pytest.mark.parametrize(
         "value",
         [
             pytest.param([str(number) for number in range(500)], id="list"),
             pytest.param({f"d{number}": "x" for number in range(500)}, id="object"),
-            pytest.param([{"a": "x"}] * 190, id="objects in a list"),
+            pytest.param([{"a": "x"}] * MOST_ROWS, id="objects in a list"),
             pytest.param("x\n" * 500, id="lines"),
             pytest.param(["x\n" * 500], id="lines in a list"),
         ],
@@ -158,9 +158,9 @@ class TestRows:
         assert json.loads(rest) == {"dato": value}
 
     def test_values_share_the_rows(self) -> None:
-        first, third, (_, rest) = others(a=["x"] * 99, b=["y"] * 90, c=["z"] * 89)
+        first, third, (_, rest) = others(a=["x"] * 99, b=["y"] * 90, c=["z"] * 88)
 
-        assert (first, third) == (("A", ["x"] * 99), ("C", ["z"] * 89))
+        assert (first, third) == (("A", ["x"] * 99), ("C", ["z"] * 88))
         assert json.loads(rest) == {"b": ["y"] * 90}
 
     def test_the_rest_is_fit_to_be_shown(self) -> None:
@@ -203,6 +203,35 @@ class TestLabels:
 
     def test_two_fields_with_one_label_both_stay(self) -> None:
         assert others(otroDato="a", otro_dato="b") == [("Otro dato", "a"), ("Otro dato", "b")]
+
+
+AGAIN = "Puede estar repetida: se perdió la respuesta al primer envío."
+
+
+class TestNotice:
+    @pytest.mark.parametrize(
+        ("notice", "kind"),
+        [
+            pytest.param("Corrige la dirección de la solicitud 3F0C-9A1B.", " (corrección)", id="it corrects"),
+            pytest.param(AGAIN, "", id="it may repeat"),
+            pytest.param(f"{AGAIN} Corrige la solicitud\r\n3F0C-9A1B.", " (corrección)", id="both"),
+            pytest.param("Llame al 4491-3F0CA", "", id="no reference"),
+        ],
+    )
+    def test_it_is_the_first_thing_and_a_correction_is_in_the_subject(self, notice: str, kind: str) -> None:
+        letter = letter_of(aviso=notice, tema="Tarifas")
+
+        assert letter.parts[0] == ("", [Field("Aviso", " ".join(notice.split()))])
+        assert [heading for heading, _ in letter.parts] == ["", "", ""]
+        assert (letter.sender[0].text, letter.asked[0].text, letter.others) == ("María Ñúñez", "Tarifas", [])
+        assert letter.subject == f"Solicitud de demostración{kind}: Comercio Ejemplo S.L."
+
+    @pytest.mark.parametrize("notice", [{"Nombre": "Ana"}, ["3F0C-9A1B"], 5], ids=str)
+    def test_what_is_no_text_stays_among_the_other_fields(self, notice: Any) -> None:
+        letter = letter_of(aviso=notice)
+
+        assert letter.parts[0] == ("", letter.sender)
+        assert [field.label for field in letter.others] == ["Aviso"]
 
 
 class TestSubject:
