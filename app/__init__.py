@@ -57,7 +57,7 @@ def create_app(
     addresses = Addresses(settings)
     limits = limits or Limits(storage.limiter(API_POLICY), storage.limiter(CONTACT_POLICY))
     quotas = Quotas(limits, contact_paths(versions))
-    composer = Composer(settings.mail_from, settings.sales_email, settings.mail_timezone)
+    composer = Composer(settings.mail_from, settings.recipients, settings.mail_timezone)
     contact = create_contact_view(ContactService(composer, mailer), quotas)
     records: list[Record] = [log_request]
     exporter = None

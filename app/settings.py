@@ -29,6 +29,7 @@ T = TypeVar("T")
 PRIVATE_DIRECTORY = "a directory that this user can make or write and that nobody else can read"
 BASE_URL = "an http or https address without query or fragment, whose path has no empty segment and no . or .."
 NAMED = 'alone or after a name, as in Formulario web <web@example.com> or "Ventas, Uruguay" <ventas@example.com>'
+MAILBOXES = f"e-mail addresses separated by commas, each {NAMED}"
 CREDENTIAL = "ASCII text without control characters"
 STORAGE_ADDRESS = (
     "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// with the same for TLS, redis+unix://[USER:PASSWORD@]/PATH,"
@@ -189,9 +190,12 @@ class Settings:
     smtp_password: str | None = setting(_credential, None, CREDENTIAL, secret=True)
     smtp_timeout: float = setting(_seconds, "10", f"seconds, above 0 and at most {MAX_TIMEOUT}")
     """Seconds for a complete hand-over to the mail server."""
-    sales_email: tuple[Mailbox, ...] = setting(
-        parse_mailboxes, "ventas@localhost", f"e-mail addresses separated by commas, each {NAMED}"
-    )
+    sales_email: tuple[Mailbox, ...] = setting(parse_mailboxes, "ventas@localhost", MAILBOXES)
+    sales_email_demo: tuple[Mailbox, ...] | None = setting(parse_mailboxes, None, MAILBOXES)
+    """The recipients of one kind of form, as of the three others below; none for those of SALES_EMAIL."""
+    sales_email_ventas: tuple[Mailbox, ...] | None = setting(parse_mailboxes, None, MAILBOXES)
+    sales_email_onboarding: tuple[Mailbox, ...] | None = setting(parse_mailboxes, None, MAILBOXES)
+    sales_email_distribuidor: tuple[Mailbox, ...] | None = setting(parse_mailboxes, None, MAILBOXES)
     mail_from: Mailbox = setting(parse_mailbox, "web@localhost", f"one e-mail address, {NAMED}")
     mail_timezone: ZoneInfo = setting(_time_zone, "UTC", "an IANA time zone such as America/Montevideo")
     """The time zone in which messages show and date their time."""
@@ -217,6 +221,17 @@ class Settings:
     def has_mail_server(self) -> bool:
         """True when messages are sent. Without one, as in development, they are stored."""
         return self.smtp_host is not None
+
+    def recipients(self, form_type: str) -> tuple[Mailbox, ...]:
+        """The recipients of this kind of form, in the header and in the envelope."""
+        own: tuple[Mailbox, ...] | None = getattr(self, f"sales_email_{form_type}", None)
+        return own or self.sales_email
+
+    @property
+    def all_recipients(self) -> tuple[Mailbox, ...]:
+        """The recipients of any kind of form, each address once."""
+        lists = [getattr(self, each.name) or () for each in fields(self) if each.name.startswith("sales_email")]
+        return tuple({mailbox.address: mailbox for mailboxes in lists for mailbox in mailboxes}.values())
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:

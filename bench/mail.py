@@ -118,7 +118,7 @@ def measure(directory: Path) -> Findings:
 def _compose(settings: Settings) -> float:
     """Microseconds of processor time for a message: the median of the rounds."""
     values, _ = examine(FORM)
-    composer = Composer(settings.mail_from, settings.sales_email, settings.mail_timezone)
+    composer = Composer(settings.mail_from, settings.recipients, settings.mail_timezone)
 
     def turn() -> float:
         begun = time.process_time()

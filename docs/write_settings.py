@@ -6,6 +6,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
+from app.contact.submission import KINDS
 from app.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -15,6 +16,7 @@ EXAMPLE = ROOT / "deploy" / "public-web-interface.env"
 DEFAULTS: dict[str, str | None] = {each.name.upper(): each.metadata["default"] for each in fields(Settings)}
 IN_WORDS = {
     "SALES_EMAIL": "required with SMTP_HOST",
+    **{f"SALES_EMAIL_{kind.upper()}": "SALES_EMAIL" for kind in KINDS},
     "MAIL_FROM": "required with SMTP_HOST",
     "PUBLIC_BASE_URL": "from the request",
     "RATE_LIMIT_STORAGE": "in the process",

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
+from app.contact.submission import KINDS
 from app.mailbox import Mailbox
 from app.settings import PRIVATE_DIRECTORY, Settings, SettingsError
 
@@ -61,7 +62,12 @@ COMPANIONS = {
 }
 """What has to be set along with a variable."""
 
+OF_A_KIND = [f"SALES_EMAIL_{kind.upper()}" for kind in KINDS]
+
+TWO_MAILBOXES = (Mailbox("a@example.com", "Ana"), Mailbox("b@example.com"))
+
 DEFAULTS = {
+    **dict.fromkeys(OF_A_KIND),
     "SMTP_HOST": None,
     "SMTP_PORT": 587,
     "SMTP_SECURITY": "starttls",
@@ -104,6 +110,7 @@ VALID: dict[str, dict[str, Any]] = {
             Mailbox("c@example.com"),
         ),
     },
+    **{name: {"Ana <a@example.com>, b@example.com": TWO_MAILBOXES} for name in OF_A_KIND},
     "MAIL_FROM": {
         "Formulario web <web@example.com>": Mailbox("web@example.com", "Formulario web"),
         "Pagos Ñandú S.L.<web@example.com>": Mailbox("web@example.com", "Pagos Ñandú S.L."),
@@ -232,6 +239,7 @@ INVALID = {
         "a@b\nBcc: c@d",
         *NAMES_REFUSED,
     ),
+    **dict.fromkeys(OF_A_KIND, ("ventas",)),
     "MAIL_FROM": (
         "web",
         "@example.com",
@@ -372,6 +380,7 @@ ACCEPTED = {
     "SMTP_PASSWORD": ["text"],
     "SMTP_TIMEOUT": ["seconds", "0", "300"],
     "SALES_EMAIL": ["e-mail addresses", "commas", '"Ventas, Uruguay" <ventas@example.com>'],
+    **{name: ["e-mail addresses", "commas"] for name in OF_A_KIND},
     "MAIL_FROM": ["one e-mail address", "Formulario web <web@example.com>"],
     "MAIL_TIMEZONE": ["an IANA time zone such as America/Montevideo"],
     "PUBLIC_BASE_URL": ["http", "https"],

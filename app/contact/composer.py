@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 from typing import Any
@@ -53,11 +53,11 @@ HTML = _ENVIRONMENT.get_template("message.html")
 
 
 class Composer:
-    """Writes the messages, dated in the given time zone."""
+    """Writes the messages to the recipients of each kind of form, dated in the given time zone."""
 
-    def __init__(self, sender: Mailbox, recipients: Sequence[Mailbox], timezone: ZoneInfo) -> None:
+    def __init__(self, sender: Mailbox, recipients: Callable[[str], Sequence[Mailbox]], timezone: ZoneInfo) -> None:
         self._sender = sender
-        self._recipients = address_list(recipients)
+        self._recipients = recipients
         self._timezone = timezone
 
     def compose(self, values: dict[str, Any], request_id: str) -> Message:
@@ -68,7 +68,7 @@ class Composer:
         message_id = f"<{request_id}.{secrets.token_hex(8)}@{self._sender.domain}>"
         headers = [
             ("From", self._sender.header),
-            ("To", self._recipients),
+            ("To", address_list(self._recipients(values["form_type"]))),
             *_reply_to(letter),
             ("Subject", unstructured("Subject", letter.subject)),
             ("Date", format_datetime(now)),

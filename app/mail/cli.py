@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import format_datetime, make_msgid
 
@@ -33,7 +34,7 @@ _STATES = ", ".join(state.replace(" ", "-") for state in State)
 _SKIPPED = "skipped: the service is sending it or has just tried"
 _ID = "An ID is a Message-ID, with or without <> and the domain, a reference such as 3F0C-9A1B, or a request id."
 
-_LIST = """List the messages in MAIL_DIR: those that no mail server is known to have taken.
+_LIST = """List the messages that no mail server is known to have taken.
 
 \b
 waiting   The mail server has not taken it. The service tries it again by itself.
@@ -123,9 +124,10 @@ def _add_resend_drop_and_test(group: AppGroup, settings: Settings, mailer: Maile
     @click.argument("identifiers", metavar="[ID]...", nargs=-1, type=_identifier)
     @click.option("--waiting", is_flag=True, help="Send only what the mail server has certainly not taken.")
     def resend_messages(identifiers: tuple[str, ...], *, waiting: bool) -> None:
-        """Send all messages in MAIL_DIR now, or only the named ones, in whatever state they are.
+        """Send all messages in MAIL_DIR now, or only the named ones.
 
-        A message that is being sent is skipped. After two failures of the mail server in a row, no other is tried.
+        Any state will do. A message that is being sent is skipped. After two failures of the mail server in a row, no
+        other is tried.
 
         The exit status is 1 if any message stays undelivered or is not there. It is 1 before anything is sent if an ID
         stands for several messages.
@@ -145,7 +147,7 @@ def _add_resend_drop_and_test(group: AppGroup, settings: Settings, mailer: Maile
     @click.option("--older-than", type=_seconds, metavar="AGE", help="Of these, only older ones: 30d, 12h, 90m, 45s.")
     @click.option("--yes", is_flag=True, help="Do not ask.")
     def drop_messages(identifiers: tuple[str, ...], *, state: State | None, older_than: int | None, yes: bool) -> None:
-        """Delete messages for ever: the named ones, or all that are in a state.
+        """Delete the named messages for ever, or all that are in a state.
 
         It names the messages and asks first. Without a terminal it needs --yes. What is being sent is skipped.
 
@@ -163,11 +165,14 @@ def _add_resend_drop_and_test(group: AppGroup, settings: Settings, mailer: Maile
 
     @group.command("test")
     def test() -> None:
-        """Send a test message to SALES_EMAIL and show what becomes of it for each recipient.
+        """Send a test message and say what becomes of it for each recipient.
+
+        The recipients are those of SALES_EMAIL and of each kind of form.
 
         The exit status is 1 if any recipient was refused, or if the mail server did not take the message.
         """
-        sys.exit(0 if _send_test(settings, _require_sender(mailer)) else 1)
+        _require_sender(mailer)
+        sys.exit(0 if _send_test(replace(settings, sales_email=settings.all_recipients)) else 1)
 
 
 def _identifier(text: str) -> str:
@@ -221,10 +226,9 @@ def _find_all(settings: Settings, spool: Spool, identifiers: Sequence[str] = ())
     return messages
 
 
-def _require_sender(mailer: Mailer) -> SmtpSender:
+def _require_sender(mailer: Mailer) -> None:
     if mailer.sender is None:
         raise click.ClickException("SMTP_HOST is not set: there is no mail server to hand messages to")
-    return mailer.sender
 
 
 def _resend(mailer: Mailer, spool: Spool, chosen: Sequence[Kept]) -> bool:
@@ -287,8 +291,9 @@ def _ask(chosen: Sequence[Kept]) -> None:
     click.confirm(f"Delete {what} for ever?", abort=True)
 
 
-def _send_test(settings: Settings, sender: SmtpSender) -> bool:
-    """Send the test message; returns True if no recipient was refused."""
+def _send_test(settings: Settings) -> bool:
+    """Send the test message to SALES_EMAIL; returns True if no recipient was refused."""
+    sender = SmtpSender(settings)
     message_id = make_msgid(domain=settings.mail_from.domain)
     # By hand: the email package would fold and quote the names anew.
     lines = [

@@ -73,8 +73,6 @@ class SmtpSender:
         self._host = settings.smtp_host
         self._resolver = Resolver(settings.smtp_host, settings.smtp_port)
         self._settings = settings
-        # An address that is given twice must count once, or nobody would notice that all recipients were refused.
-        self._recipients = list(dict.fromkeys(mailbox.address for mailbox in settings.sales_email))
         self._tls = ssl.create_default_context()
         self._idle: deque[tuple[float, _Connection]] = deque()
 
@@ -153,7 +151,9 @@ class SmtpSender:
         raise failure
 
     def _transact(self, connection: "_Connection", message: Message, before_data_ends: Callable[[], None]) -> Receipt:
-        sender, recipients = self._settings.mail_from.address, self._recipients
+        sender = self._settings.mail_from.address
+        # An address that is given twice must count once, or nobody would notice that all recipients were refused.
+        recipients = list(dict.fromkeys(mailbox.address for mailbox in self._settings.recipients(message.form_type)))
         replies = connection.dialogue([f"MAIL FROM:<{sender}>", *(f"RCPT TO:<{each}>" for each in recipients), "DATA"])
         refused = {}
         try:

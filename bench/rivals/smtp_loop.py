@@ -20,7 +20,7 @@ def main() -> None:
     values, _ = examine({"form_type": "ventas", "email": "maria@example.com", "mensaje": "¿Es posible?\n" * 10})
     sender, recipients = settings.mail_from.address, [mailbox.address for mailbox in settings.sales_email]
     content = (
-        Composer(settings.mail_from, settings.sales_email, settings.mail_timezone).compose(values, "0" * 32).content
+        Composer(settings.mail_from, settings.recipients, settings.mail_timezone).compose(values, "0" * 32).content
     )
     with smtplib.SMTP(settings.smtp_host or "", settings.smtp_port) as server:
         if settings.smtp_security == "starttls":

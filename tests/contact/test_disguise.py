@@ -18,7 +18,7 @@ from app.mailbox import Mailbox
 from tests.contact.submissions import checked, letter_of
 from tests.factories import REQUEST_ID, contact_body
 
-COMPOSER = Composer(Mailbox("web@example.com"), [Mailbox("ventas@example.com")], ZoneInfo("UTC"))
+COMPOSER = Composer(Mailbox("web@example.com"), lambda _: [Mailbox("ventas@example.com")], ZoneInfo("UTC"))
 
 SPACES = ["\u1680", "\u2003", "\u3000"]
 BLANK = {"Khitan filler": "\U00016fe4", "full blank": "\U00013441", "half blank": "\U00013442"}

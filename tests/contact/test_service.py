@@ -37,7 +37,7 @@ LEFT_TO_THE_REMAINING_FIELDS: dict[str, Any] = {
 
 @pytest.fixture
 def service(mailer: RecordingMailer) -> ContactService:
-    composer = Composer(Mailbox("web@example.com"), [Mailbox("ventas@example.com")], UTC_ZONE)
+    composer = Composer(Mailbox("web@example.com"), lambda _: [Mailbox("ventas@example.com")], UTC_ZONE)
     return ContactService(composer, cast("Mailer", mailer))
 
 

@@ -176,6 +176,19 @@ def test_all_recipients_get_the_message(make_client: MakeClient, server: SmtpSer
     ]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_form_has_its_own_recipients(make_client: MakeClient, server: SmtpServer, kind: str) -> None:
+    own = {f"SALES_EMAIL_{each.upper()}": f"{each}@example.com, Jefa <jefa@example.com>" for each in KINDS}
+    client = client_of(make_client, server, **own)
+
+    response = client.post("/contact.php", json=contact_body(form_type=kind))
+
+    assert response.status_code == 200
+    (arrival,) = server.arrivals
+    assert arrival.recipients == [f"{kind}@example.com", "jefa@example.com"]
+    assert [address.addr_spec for address in parse(arrival)["To"].addresses] == arrival.recipients
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_one_refused_recipient_of_two_is_200_and_logged_without_the_address(
     make_client: MakeClient, caplog: pytest.LogCaptureFixture, path: str

@@ -14,7 +14,8 @@ from app.errors import ErrorCode
 from tests.client import DOCUMENT
 from tests.pages import README
 
-MOST_WORDS = 1200
+MOST_WORDS = 900
+"""Beside the table that ``make docs`` writes, in which a reader looks up one row."""
 
 
 def table(heading: str) -> list[list[str]]:
@@ -23,7 +24,9 @@ def table(heading: str) -> list[list[str]]:
 
 
 def test_it_is_short() -> None:
-    assert len(README.text.split()) <= MOST_WORDS
+    written = re.sub("<!-- make docs -->.*?<!-- end -->", "", README.text, flags=re.DOTALL)
+
+    assert len(written.split()) <= MOST_WORDS
 
 
 def test_the_error_table_is_the_catalogue() -> None:

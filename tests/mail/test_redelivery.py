@@ -135,6 +135,20 @@ def test_what_waits_is_delivered_the_oldest_first_under_its_message_id(
     assert kept(mail_dir) == []
 
 
+@pytest.mark.parametrize(
+    ("form_type", "recipient"), [("demo", "a@example.com"), ("ventas", "b@example.com"), ("", "b@example.com")]
+)
+def test_what_waits_goes_to_whom_the_settings_name_for_its_kind_by_now(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path, form_type: str, recipient: str
+) -> None:
+    keep(mail_dir, letter(1), f",tries=1,last={time.time() - 100:.3f},waiting=451.{form_type}.0", age=100)
+
+    with SmtpServer() as server:
+        serve(make_mailer(server, SALES_EMAIL="b@example.com", SALES_EMAIL_DEMO="a@example.com")).run(MINUTE)
+
+    assert [arrival.recipients for arrival in server.arrivals] == [[recipient]]
+
+
 def test_a_large_message_is_delivered_whole(make_mailer: MakeMailer, serve: Serve, mail_dir: Path) -> None:
     small = letter(1)
     large = Message(small.message_id, small.content + b"0123456789\r\n" * 50_000)

@@ -54,7 +54,9 @@ NO_IDS = {
 
 def compose(**changes: object) -> Message:
     values, _ = examine(contact_body(**changes))
-    return Composer(Mailbox("web@example.com"), [Mailbox("ventas@example.com")], UTC_ZONE).compose(values, REQUEST)
+    return Composer(Mailbox("web@example.com"), lambda _: [Mailbox("ventas@example.com")], UTC_ZONE).compose(
+        values, REQUEST
+    )
 
 
 def with_text(content: bytes) -> Message:

@@ -14,7 +14,7 @@ from tests.factories import REQUEST_ID
 
 SENDER = Mailbox("web@example.com", "Formulario de España")
 RECIPIENTS = [Mailbox("ventas@example.com", "Ventas, Uruguay"), Mailbox("equipo@example.com")]
-COMPOSER = Composer(SENDER, RECIPIENTS, ZoneInfo("America/Montevideo"))
+COMPOSER = Composer(SENDER, lambda _: RECIPIENTS, ZoneInfo("America/Montevideo"))
 
 EXTRAS: dict[str, Any] = {
     "tema": "Precios",
