@@ -37,6 +37,10 @@ STORAGE_ADDRESS = (
 )
 
 
+LOADED = "are the service's settings loaded?"
+"""The question of an operator's command that fails with settings that may not be the service's."""
+
+
 class SettingsError(SystemExit):
     """The environment cannot be used.
 
@@ -45,7 +49,7 @@ class SettingsError(SystemExit):
     """
 
     def __init__(self, faults: list[str]) -> None:
-        super().__init__("\n".join(faults))
+        super().__init__("\n".join([*faults, LOADED] if "mail" in sys.argv else faults))
         if sys.argv[-2:] == ["mail", "status"]:
             line = f"CRITICAL - the settings cannot be used: {'; '.join(faults)}\n"
             sys.stdout.buffer.write(line.encode(sys.stdout.encoding, "backslashreplace"))

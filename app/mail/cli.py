@@ -26,7 +26,7 @@ from app.mail.smtp import Deadline, Reply, SmtpSender
 from app.mail.spool import Spool
 from app.mail.status import WAITING_CRITICAL, WAITING_WARNING, find_status
 from app.mailbox import address_list
-from app.settings import Settings
+from app.settings import LOADED, Settings
 
 _SHOWN = 10  # the most messages that are named before the question whether to delete them
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -200,7 +200,7 @@ def _seconds(text: str) -> int:
 def _find(settings: Settings, spool: Spool, identifiers: Sequence[str]) -> tuple[list[Kept], list[str]]:
     """The messages of the identifiers, or all without any, and what to say of each identifier that has none."""
     if not settings.mail_dir.is_dir():
-        raise click.ClickException(f"MAIL_DIR={str(settings.mail_dir)!r} does not exist")
+        raise click.ClickException(f"MAIL_DIR={str(settings.mail_dir)!r} does not exist: {LOADED}")
     if not identifiers:
         return spool.kept(), []
     for _ in range(3):  # the service may rename a message while MAIL_DIR is read
@@ -228,7 +228,7 @@ def _find_all(settings: Settings, spool: Spool, identifiers: Sequence[str] = ())
 
 def _require_sender(mailer: Mailer) -> None:
     if mailer.sender is None:
-        raise click.ClickException("SMTP_HOST is not set: there is no mail server to hand messages to")
+        raise click.ClickException(f"SMTP_HOST is not set: there is no mail server to hand messages to: {LOADED}")
 
 
 def _resend(mailer: Mailer, spool: Spool, chosen: Sequence[Kept]) -> bool:

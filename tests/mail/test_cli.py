@@ -37,6 +37,8 @@ from tests.mail.server import DROP, HANG, HOST, SmtpServer, authority, parse
 from tests.mail.service import DAY
 from tests.server.gunicorn import ROOT
 
+LOADED = "are the service's settings loaded?"
+
 
 def replying(stage: str, reply: str) -> SmtpServer:
     return SmtpServer(replies={stage: reply})
@@ -459,7 +461,7 @@ def test_without_a_mail_server_what_needs_one_says_so(mail: MailCommand, command
     result = mail(command)
 
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "Error: SMTP_HOST is not set: there is no mail server to hand messages to\n"
+    assert result.stderr == f"Error: SMTP_HOST is not set: there is no mail server to hand messages to: {LOADED}\n"
 
 
 @pytest.mark.parametrize("identifier", ["", "<>", "@example.com"])
@@ -484,8 +486,15 @@ def test_a_directory_that_does_not_exist_is_said_so_in_one_line_and_not_made(tmp
         result = run([*FLASK_MAIL, *command.split()], mistyped, {"LOG_LEVEL": "warning"} | server.environ)
 
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == f"Error: MAIL_DIR='{mistyped}' does not exist\n"
+    assert result.stderr == f"Error: MAIL_DIR='{mistyped}' does not exist: {LOADED}\n"
     assert not mistyped.exists()
+
+
+def test_the_help_says_of_each_command_in_a_whole_sentence_what_it_does(mail: MailCommand) -> None:
+    commands = mail("--help").stdout.partition("Commands:\n")[2].splitlines()
+
+    assert len(commands) == 6
+    assert [line for line in commands if not re.fullmatch(r"  \w+ +[A-Z][^.]+\.", line)] == []
 
 
 @pytest.mark.parametrize("command", ["list", "show 1", "resend", "drop 1 --yes", "drop --state refused --yes"])
@@ -538,6 +547,18 @@ class TestTest:
         assert message.get_content().startswith("Este mensaje comprueba la entrega")
         assert message.defects == []
         assert result.stdout.splitlines()[:2] == ["a@example.com: accepted", "b@example.com: accepted"]
+
+    def test_the_recipients_of_each_kind_of_form_are_named_once(self, mail: MailCommand) -> None:
+        own = {"SALES_EMAIL_DEMO": "Demos <demo@example.com>", "SALES_EMAIL_VENTAS": "demo@example.com,b@example.com"}
+        with SmtpServer(replies={"b@example.com": "550 5.1.1 unknown"}) as server:
+            result = mail("test", server=server, **own)
+
+        assert result.exit_code == 1
+        assert result.stdout.splitlines()[:-1] == [
+            "ventas@example.com: accepted",
+            "demo@example.com: accepted",
+            "b@example.com: refused: 550 5.1.1 unknown",
+        ]
 
     def test_each_recipient_that_was_refused_is_named_with_the_reply(self, mail: MailCommand) -> None:
         refused = {"b@example.com": "550 5.1.1 unknown", "c@example.com": "450 4.2.1 busy"}

@@ -228,10 +228,17 @@ def test_settings_that_cannot_be_used_are_critical(tmp_path: Path, environ: dict
     assert outcome == (2, f"CRITICAL - the settings cannot be used: {faults}\n", "")
 
 
-@pytest.mark.parametrize("arguments", [["mail", "list"], ["mail", "status", "--help"], ["routes"]], ids=" ".join)
-def test_other_commands_say_so_on_standard_error(tmp_path: Path, arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "question"),
+    [
+        (["mail", "list"], "are the service's settings loaded?\n"),
+        (["mail", "status", "--help"], "are the service's settings loaded?\n"),
+        (["routes"], ""),
+    ],
+)
+def test_other_commands_say_so_on_standard_error(tmp_path: Path, arguments: list[str], question: str) -> None:
     command = [*FLASK_MAIL[:-1], *arguments]
 
     outcome = typed(command, MAIL_DIR=str(tmp_path / "mail"), SMTP_PORT="x", BIND="x")
 
-    assert outcome == (1, "", f"{PORT}\nBIND='x': expected HOST:PORT or unix:PATH\n")
+    assert outcome == (1, "", f"{PORT}\nBIND='x': expected HOST:PORT or unix:PATH\n{question}")
