@@ -20,7 +20,7 @@ def create_contact_view(service: ContactService, quotas: Quotas) -> Callable[[],
         fields = read_fields(request.environ)
         if (form_type := fields.get("form_type")) in FORM_TYPES:
             request.form_type = form_type
-        request.outcome = service.submit(fields, request.id)
+        request.outcome = service.submit(fields, request.id, is_json=request.is_json)
         return envelope.success(message=ACCEPTED)
 
     return submit_contact

@@ -22,7 +22,7 @@ class ContactService:
         self._deliver = mailer.deliver
         self._accepted = Outcome.DELIVERED if mailer.transport == "smtp" else Outcome.STORED
 
-    def submit(self, body: dict[str, Any], request_id: str) -> Outcome:
+    def submit(self, body: dict[str, Any], request_id: str, *, is_json: bool = True) -> Outcome:
         """Return once the message is delivered, or discarded as spam. The message names the request by its id.
 
         Raises ApiError for the first check that fails, in the order of the contract, or for a failed delivery.
@@ -35,7 +35,9 @@ class ContactService:
         if "captcha_expected" not in faults and "captcha_input" not in faults:
             check_captcha(values.get("captcha_expected"), values.get("captcha_input"))
         if "form_type" in faults:
-            raise ApiError(ErrorCode.INVALID_FORM_TYPE, allowed_values=FORM_TYPES)
+            is_mistaken = not is_json and next(iter(body), "").startswith("{")  # JSON without its content type
+            details = {"reason": "content_type"} if is_mistaken else None
+            raise ApiError(ErrorCode.INVALID_FORM_TYPE, allowed_values=FORM_TYPES, details=details)
         if "email" in faults:
             raise ApiError(ErrorCode.INVALID_EMAIL)
         if faults:

@@ -184,6 +184,27 @@ def test_the_last_of_duplicate_keys_counts(client: ValidatingClient, body: bytes
 
 
 @pytest.mark.parametrize(
+    ("body", "content_type", "details"),
+    [
+        pytest.param(b'{"form_type":"demo","email":"a@example.com"}', FORM, {"reason": "content_type"}, id="JSON"),
+        pytest.param(
+            b'{"mensaje":"a=b&c","form_type":"demo"}', FORM, {"reason": "content_type"}, id="JSON with & and ="
+        ),
+        pytest.param(b'{ "form_type": "demo" }', FORM, {"reason": "content_type"}, id="JSON with spaces"),
+        pytest.param(b"email=a@example.com&{=x", FORM, None, id="a form with another name first"),
+        pytest.param(b'{"{":"x"}', JSON, None, id="JSON with its content type"),
+    ],
+)
+def test_json_without_its_content_type_is_told_so(
+    client: ValidatingClient, body: bytes, content_type: str, details: dict[str, str] | None
+) -> None:
+    response = client.post(PATH, data=body, content_type=content_type)
+
+    assert error_of(response) == "invalid_form_type"
+    assert response.get_json()["error"].get("details") == details
+
+
+@pytest.mark.parametrize(
     ("body", "content_type"),
     [
         pytest.param(with_member(b'"form_type":"soporte"'), JSON, id="JSON"),
