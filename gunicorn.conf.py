@@ -15,6 +15,7 @@ from app.logs import drop_exception_text, logging_config
 from app.mail.spool import require_mail_dir
 from app.metrics import require_metrics
 from app.ratelimit.storage import create_storage
+from app.release import RELEASE
 from app.settings import Settings, SettingsError
 
 settings = Settings.from_env(os.environ)
@@ -98,6 +99,7 @@ def on_starting(server: Any) -> None:
             raise SettingsError([f"METRICS_BIND is set: its files cannot be in {memory}: {error.strerror}"]) from error
         host, _, _ = settings.metrics_bind.rpartition(":")  # of port 0 the kernel makes another one
         logger.info("The metrics are at: http://%s:%d", host, listener(address).getsockname()[1])
+    logger.info("Public web interface, release %s", RELEASE)
 
 
 def post_fork(_server: Any, _worker: Any) -> None:

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import ThreadingHTTPServer
 
-from prometheus_client import PLATFORM_COLLECTOR, CollectorRegistry, Metric, MetricsHandler
+from prometheus_client import PLATFORM_COLLECTOR, CollectorRegistry, Info, Metric, MetricsHandler
 from prometheus_client.multiprocess import MultiProcessCollector
+
+from app.release import RELEASE
 
 SAMPLE_SECONDS = 0.25
 """Seconds from one sample to the next. A stop waits for the end of such a pause."""
@@ -37,6 +39,8 @@ class Exporter(ThreadingHTTPServer):
         self.socket = listener
         registry = CollectorRegistry()
         registry.register(PLATFORM_COLLECTOR)
+        # The same in each worker, so it needs no files. (Among the files prometheus_client can keep no Info.)
+        Info("service", "The release that the service runs.", registry=registry).info({"version": RELEASE})
         registry.register(_Workers(None))  # type: ignore[no-untyped-call]
         self.RequestHandlerClass = _Handler.factory(registry)
         self.service_actions()

@@ -6,6 +6,7 @@ import http.client
 import itertools
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -580,6 +581,26 @@ class TestFullDisk:
 
             assert server.request("GET", "/api")[0].status == 200
             assert "SIGBUS" not in server.log
+
+
+@pytest.mark.parametrize(
+    ("folder", "release"),
+    [("releases/20261124T014400Z-73bd0d6", "20261124T014400Z-73bd0d6"), ("source", "development")],
+)
+def test_the_release_shows_in_the_start_line_and_in_the_metrics(tmp_path: Path, folder: str, release: str) -> None:
+    for part in ("app", "static"):
+        shutil.copytree(ROOT / part, tmp_path / folder / part)
+    for file in ("wsgi.py", "gunicorn.conf.py"):
+        shutil.copy(ROOT / file, tmp_path / folder)
+    (tmp_path / "current").symlink_to(folder)  # the unit follows it once, when it starts
+    command = ("sh", "-c", f"cd -P {tmp_path}/current && exec {sys.executable} -m gunicorn")
+    environ = {"METRICS_BIND": f"127.0.0.1:{free_port()}", "WORKERS": "2", "RATE_LIMIT_STORAGE": OUT_OF_REACH}
+
+    with serving(tmp_path, command=command, **environ) as server:
+        pages = [Samples.of(environ["METRICS_BIND"]) for _ in range(5)]
+
+    assert server.log.count(f"Public web interface, release {release}\n") == 1
+    assert [page.all("service_info", "version") for page in pages] == [{(release,): 1}] * 5
 
 
 def test_a_client_that_sends_nothing_keeps_nobody_waiting(watched: Watched) -> None:
