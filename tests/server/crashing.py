@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from unittest.mock import patch
 
 from flask import request
-from monitored import app  # type: ignore[import-not-found]  # docs/monitoring.md has it
+from monitored import app  # type: ignore[import-not-found]  # the test writes it
 
 from app.api import contact
 from app.api.body import read_fields

@@ -1,4 +1,4 @@
-"""The service as docs/monitoring.md has it watched, its visitors, and the receiver of what it tells about them."""
+"""The service as deploy/monitoring has it watched, its visitors, and the receiver of what it tells about them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.pages import MONITORING
-from tests.server.gunicorn import PATIENCE, Server, serving
+from tests.server.gunicorn import PATIENCE, ROOT, Server, serving
+
+FOLDER = ROOT / "deploy" / "monitoring"
 
 WORD = "MARIA-4929"
 """It is in every part of a request that a visitor chooses, in the method of some, too."""
@@ -88,19 +89,20 @@ def receiving() -> Iterator[Receiver]:
 
 
 @contextmanager
-def watched(directory: Path, *titles: str, added: str = "", **environ: str) -> Iterator[Server]:
-    """The service that the modules of these sections make, started by the command of the last one.
+def watched(directory: Path, name: str, *, added: str = "", **environ: str) -> Iterator[Server]:
+    """The service as this drop-in of deploy/monitoring starts it. Its requests fail where they ask for that.
 
-    Its requests fail where they ask for that. A line may be added to the module.
+    A line may be added to the module.
     """
-    modules = [module for title in titles for module in MONITORING.blocks(title, "python")]
-    (directory / "monitored.py").write_text("\n".join([*modules, added]))
-    (unit,) = MONITORING.blocks(titles[-1], "ini")
+    unit = (FOLDER / f"{name}.conf").read_text()
     (command,) = re.findall(r"exec (.*)'$", unit, re.MULTILINE)
+    module = command.rpartition(" ")[2].removesuffix(":app")
+    (directory / "monitored.py").write_text(f"from {module} import app\n{added}\n")
     programs = str(Path(sys.executable).parent)
-    words = command.replace(".venv/bin", programs).replace("monitored:app", "tests.server.crashing:app").split()
+    words = command.replace(".venv/bin", programs).replace(f"{module}:app", "tests.server.crashing:app").split()
     environ |= dict(re.findall(r"([A-Z_]+)=(\S+)", "".join(re.findall("^Environment=(.*\n)", unit, re.MULTILINE))))
-    with serving(directory, command=words, **environ | {"PYTHONPATH": str(directory)}) as server:
+    environ["PYTHONPATH"] += f":{directory}"
+    with serving(directory, command=words, **environ) as server:
         yield server
 
 

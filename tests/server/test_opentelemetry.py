@@ -1,4 +1,4 @@
-"""OpenTelemetry, as docs/monitoring.md has it, learns route and status of a request and no word of the visitor's."""
+"""OpenTelemetry, as deploy/monitoring has it, learns route and status of a request and no word of the visitor's."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from tests.ports import free_port
 from tests.server.gunicorn import Server
 from tests.server.monitored import WORD, Receiver, Visitor, each_failure, watched
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Server]:
-    """With the module of Sentry in the same file, as who has both has it."""
+    """With Sentry, too, as who has both has it: nobody takes its events here."""
     directory = tmp_path_factory.mktemp("opentelemetry")
     endpoint = f"http://127.0.0.1:{receiver.server_port}"
     settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_BSP_SCHEDULE_DELAY": "50"}
-    with watched(directory, "Sentry", "OpenTelemetry", **settings) as server:
+    settings["SENTRY_DSN"] = f"http://key@127.0.0.1:{free_port()}/1"
+    with watched(directory, "opentelemetry", **settings) as server:
         yield server
 
 

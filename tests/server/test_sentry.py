@@ -1,4 +1,4 @@
-"""Sentry, as docs/monitoring.md has it, learns class and place of an exception and no word of the visitor's."""
+"""Sentry, as deploy/monitoring has it, learns class and place of an exception and no word of the visitor's."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.server.monitored import WORD, Receiver, Visitor, each_failure, watche
 def server(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Server]:
     dsn = f"http://key@127.0.0.1:{receiver.server_port}/1"
     # Timings are of no use here, and yet some people will ask for them.
-    added = 'sentry_sdk.get_client().options["traces_sample_rate"] = 1.0'
-    with watched(tmp_path_factory.mktemp("sentry"), "Sentry", added=added, SENTRY_DSN=dsn) as server:
+    added = 'import sentry_sdk; sentry_sdk.get_client().options["traces_sample_rate"] = 1.0'
+    with watched(tmp_path_factory.mktemp("sentry"), "sentry", added=added, SENTRY_DSN=dsn) as server:
         yield server
 
 
@@ -48,7 +48,7 @@ def test_an_exception_arrives_with_class_and_place_and_no_word_of_the_visitors(
     errors = event["exception"]["values"]
     assert failure in [error["type"] for error in errors]
     assert "fail_or_read" in functions(errors)
-    assert event["transaction"] == "/contact.php"
+    assert (event["transaction"], event["release"]) == ("/contact.php", "development")
     visitor.assert_unknown(receiver.everything)
 
 
