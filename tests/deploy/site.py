@@ -290,9 +290,13 @@ def site(
 
 
 def read_unit(name: str = "public-web-interface@.service") -> configparser.ConfigParser:
+    """A unit with what stands in the folders for all units whose names begin alike (systemd.unit(5))."""
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign]  # names in units keep their case
-    unit.read(DEPLOY / "systemd" / name)
+    folders = [
+        path for path in (DEPLOY / "systemd").glob("*.d") if name.startswith(path.name.removesuffix(".service.d"))
+    ]
+    unit.read([DEPLOY / "systemd" / name, *(file for folder in sorted(folders) for file in folder.iterdir())])
     return unit
 
 
