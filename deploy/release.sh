@@ -10,6 +10,7 @@ set -euo pipefail
 umask 022 # The service's user reads what root installs.
 cd /opt/public-web-interface
 exec 9> .lock
+needs_redis=$(grep -s '^RATE_LIMIT_STORAGE=.' /etc/public-web-interface.env || true)
 
 # The terminal may be gone.
 say() {
@@ -55,6 +56,9 @@ use_release() {
     local release=$1 previous units unit back moved=()
     check_name "$release"
     [ -e "releases/$release/.whole" ] || fail "there is no whole release '$release' in $PWD/releases"
+    if [ -n "$needs_redis" ] && ! "releases/$release/.venv/bin/python" -c 'import redis' 2>/dev/null; then
+        fail "RATE_LIMIT_STORAGE is set, and $release lacks the library that it needs: use 'release.sh install'"
+    fi
     previous=$(in_use)
     units=$(systemctl list-units --plain --no-legend 'public-web-interface@*.service' | cut -d ' ' -f 1)
     switch "$release"
@@ -90,7 +94,7 @@ install_release() {
     pip=releases/$release/.venv/bin/pip
     # The unit sets METRICS_BIND.
     "$pip" install --quiet --require-hashes -r "releases/$release/requirements-metrics.txt"
-    if grep -qs '^RATE_LIMIT_STORAGE=.' /etc/public-web-interface.env; then
+    if [ -n "$needs_redis" ]; then
         "$pip" install --quiet --require-hashes -r "releases/$release/requirements-redis.txt"
     fi
     # Libraries that the operator adds, such as Sentry's (docs/monitoring.md). They replace none of the release.

@@ -394,6 +394,28 @@ def test_new_settings_take_a_restart_with_the_release_in_use(upgradable: Server)
     assert upgradable.running() == {"0": "one", "1": "one"}
 
 
+def test_settings_that_need_a_library_which_a_release_lacks_restart_nothing_and_name_the_way(
+    upgradable: Server,
+) -> None:
+    release = upgradable.systemd.home / "releases" / upgradable.first
+    (libraries,) = release.glob(".venv/lib/python3*/site-packages/libraries.pth")
+    (upgradable.directory / "public-web-interface.env").write_text("RATE_LIMIT_STORAGE=redis://localhost\n")
+    before = upgradable.state()
+
+    away = libraries.rename(libraries.with_suffix(".away"))
+    used = upgradable.release("use")
+    away.rename(libraries)
+
+    assert (used.returncode, used.stdout) == (1, "")
+    assert used.stderr == (
+        f"release.sh: RATE_LIMIT_STORAGE is set, and {upgradable.first} lacks the library that it needs:"
+        " use 'release.sh install'\n"
+    )
+    assert upgradable.state() == before
+    assert upgradable.systemd.restarts == []
+    assert upgradable.release("use").returncode == 0
+
+
 def test_what_fails_changes_nothing(upgradable: Server) -> None:
     before = upgradable.state()
     upgradable.commit("broken", requirements="./no-such-library")
