@@ -13,7 +13,7 @@ NODE := node_modules/.bin
 PYTEST := $(BIN)/python -m pytest
 
 # The programs that a target starts, each with its package in Debian.
-DEPLOY := nginx:nginx nft:nftables ip:iproute2 systemd-analyze:systemd jq:jq curl:curl
+DEPLOY := nginx:nginx nft:nftables visudo:sudo ip:iproute2 systemd-analyze:systemd jq:jq curl:curl
 MTA := postfix:postfix postfix:libsasl2-modules opendkim:opendkim opendkim-genkey:opendkim-tools
 BROWSER := chromium:chromium
 BROWSERS := $(BROWSER) firefox-esr:firefox-esr

@@ -95,10 +95,10 @@ def developed(machine: Machine) -> Machine:
 @pytest.mark.parametrize(
     ("target", "packages"),
     [
-        ("test-deploy", "nginx nftables iproute2 systemd jq"),
+        ("test-deploy", "nginx nftables sudo iproute2 systemd jq"),
         ("test-mta", "postfix libsasl2-modules opendkim opendkim-tools"),
         ("test-message", "spamassassin mutt"),
-        ("check", "nginx nftables iproute2 systemd jq chromium firefox-esr redis-server"),
+        ("check", "nginx nftables sudo iproute2 systemd jq chromium firefox-esr redis-server"),
     ],
 )
 def test_what_is_missing_is_named_with_the_reason_before_it_is_installed(
