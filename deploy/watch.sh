@@ -1,7 +1,7 @@
 #!/bin/bash
 # Tells the operator what is wrong, on machines without Prometheus. systemd runs it as the service's user.
 #
-#   watch.sh mail              public-web-interface-watch.timer: say when `mail status` is not OK, and when it is again
+#   watch.sh mail              public-web-interface-watch.timer: say when the mail is not OK, and when it is again
 #   watch.sh failure INSTANCE  the unit's OnFailure=: say that the instance does not come up
 #
 # The same is said once a day. What was said is remembered in memory, because the disk may be what fails.
@@ -52,7 +52,7 @@ watch_mail() {
     # Neither numbers nor the words of the mail server make it another message.
     known=$(sed -E 's/: .*//; s/; the oldest waits for .*//; s/[0-9]+//g' <(echo "$line"))
     if [ "$(cat mail 2>/dev/null)" != "$known" ] || ! younger mail "$DAY"; then
-        tell "the mail of public-web-interface needs a hand: $line; see docs/mail.md, The commands"
+        tell "the mail of public-web-interface needs a hand: $line; see public-web-interface mail list"
         echo "$known" > mail
     fi
 }
@@ -60,7 +60,7 @@ watch_mail() {
 # systemd calls this after each round of tries. After half an hour without one it is a new failure.
 watch_failure() {
     if ! younger "seen-$1" 30 || ! younger "told-$1" "$DAY"; then
-        tell "public-web-interface@$1 does not come up; see journalctl -u public-web-interface@$1 -n 20"
+        tell "public-web-interface@$1 does not come up; see journalctl -u public-web-interface@$1 -n 20, and public-web-interface check"
         touch "told-$1"
     fi
     touch "seen-$1"

@@ -45,7 +45,7 @@ def test_the_commands_lead_from_a_reference_to_both_logs_and_to_the_message(tmp_
         REFERENCE: reference,
         "journalctl -u 'public-web-interface@*' -o cat": f"cat {tmp_path}/log/0.log",
         "/var/log/nginx/": f"{tmp_path}/log/",
-        ".venv/bin/flask": f"{sys.executable} -m flask",
+        "public-web-interface mail": f"{sys.executable} -m flask --app wsgi mail",
     }.items():
         assert there in script
         script = script.replace(there, here)

@@ -126,7 +126,7 @@ def refuse(mail_dir: Path, number: int) -> None:
 
 
 NEEDS_A_HAND = "the mail of public-web-interface needs a hand: "
-SEE = "; see docs/mail.md, The commands"
+SEE = "; see public-web-interface mail list"
 AWAY = f"{NEEDS_A_HAND}CRITICAL - MAIL_DIR='{{}}' does not exist{SEE}"
 
 
@@ -247,7 +247,10 @@ def test_what_nobody_was_told_is_an_error_and_is_told_later(machine: Machine, co
     assert len(machine.told(*command)) == 1
 
 
-FAILED = "public-web-interface@0 does not come up; see journalctl -u public-web-interface@0 -n 20"
+FAILED = (
+    "public-web-interface@0 does not come up; see journalctl -u public-web-interface@0 -n 20, and public-web-interface"
+    " check"
+)
 
 
 def test_an_instance_that_does_not_come_up_is_told_once_a_day(machine: Machine) -> None:
