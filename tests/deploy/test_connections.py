@@ -14,7 +14,7 @@ from tests.deploy.site import DEPLOY
 from tests.server.gunicorn import ROOT
 
 RULES = (DEPLOY / "nftables" / "public-web-interface.nft").read_text()
-CLIENTS = (DEPLOY / "nginx" / "snippets" / "public-web-interface-clients.conf").read_text()
+LIMITS = (DEPLOY / "nginx" / "snippets" / "public-web-interface-limits.conf").read_text()
 OPEN, BURST = 64, 128
 
 
@@ -60,7 +60,7 @@ def test_a_client_has_its_share_of_the_connections(report: dict[str, object], ca
 
 
 def test_a_client_may_open_twice_what_nginx_serves_it_at_a_time() -> None:
-    served = re.search(r"limit_conn public_web_interface_clients (\d+);", CLIENTS)
+    served = re.search(r"limit_conn public_web_interface_clients (\d+);", LIMITS)
 
     assert served
     assert 2 * int(served[1]) == OPEN

@@ -22,9 +22,10 @@ from app.versions import API_ROOT, V1
 from tests.deploy.site import DEPLOY, SERVER_NAME, Site, environment_file, read_unit, unit_environment
 from tests.server.gunicorn import ROOT
 
-SITE = (DEPLOY / "nginx" / "public-web-interface.conf").read_text()
-ERRORS = (DEPLOY / "nginx" / "snippets" / "public-web-interface-errors.conf").read_text()
-CLIENTS = (DEPLOY / "nginx" / "snippets" / "public-web-interface-clients.conf").read_text()
+HTTP, ANSWERS, LOCATION = (
+    (DEPLOY / "nginx" / "snippets" / f"public-web-interface-{name}.conf").read_text()
+    for name in ("http", "answers", "service")
+)
 ENVIRONMENT = (DEPLOY / "public-web-interface.env").read_text()
 CONTACT_PATHS = (LEGACY_CONTACT, f"{API_ROOT}/{V1}{CONTACT}")
 SERVICE = "public-web-interface@.service"
@@ -199,7 +200,7 @@ def test_the_unit_has_descriptors_for_all_that_its_process_may_hold(tmp_path: Pa
 
 @pytest.mark.parametrize("instance", ["0", "1"])
 def test_nginx_looks_for_the_socket_where_the_unit_puts_it(instance: str) -> None:
-    assert f"server {unit_environment(instance)['BIND']} max_fails=0;" in SITE
+    assert f"server {unit_environment(instance)['BIND']} max_fails=0;" in HTTP
 
 
 def test_messages_are_kept_in_the_directory_that_systemd_makes() -> None:
@@ -230,7 +231,7 @@ ERRORS_OF_NGINX = {
 
 @pytest.mark.parametrize(("location", "error"), ERRORS_OF_NGINX.items(), ids=ERRORS_OF_NGINX)
 def test_nginx_answers_with_the_bodies_of_the_service(location: str, error: ApiError) -> None:
-    found = re.search(rf"location = /public-web-interface/{location} {{.*?return (\d+) '(.*?)';", ERRORS, re.DOTALL)
+    found = re.search(rf"location = /public-web-interface/{location} {{.*?return (\d+) '(.*?)';", ANSWERS, re.DOTALL)
 
     assert found
     assert int(found[1]) == error.code.status
@@ -240,7 +241,7 @@ def test_nginx_answers_with_the_bodies_of_the_service(location: str, error: ApiE
 
 @pytest.mark.parametrize(("field", "position"), [("quota", 0), ("window", 1)])
 def test_nginx_states_the_policies_of_the_service(field: str, position: int) -> None:
-    table = re.search(rf"map \$request_uri \$public_web_interface_{field} {{\n(.*?)}}", SITE, re.DOTALL)
+    table = re.search(rf"map \$request_uri \$public_web_interface_{field} {{\n(.*?)}}", HTTP, re.DOTALL)
 
     assert table
     default, contact = table[1].replace(";", "").strip().splitlines()
@@ -254,9 +255,9 @@ def test_nginx_states_the_policies_of_the_service(field: str, position: int) -> 
 
 
 def test_nginx_takes_what_the_service_takes_and_waits_for_its_answer(tmp_path: Path) -> None:
-    limit = re.search(r"client_max_body_size (\d+)k", CLIENTS)
-    memory = re.search(r"client_body_buffer_size (\d+)k", CLIENTS)
-    wait = re.search(r"proxy_read_timeout (\d+)s", SITE)
+    limit = re.search(r"client_max_body_size (\d+)k", LOCATION)
+    memory = re.search(r"client_body_buffer_size (\d+)k", LOCATION)
+    wait = re.search(r"proxy_read_timeout (\d+)s", LOCATION)
 
     assert limit
     assert int(limit[1]) * 1024 == MAX_BODY_BYTES
@@ -268,21 +269,23 @@ def test_nginx_takes_what_the_service_takes_and_waits_for_its_answer(tmp_path: P
 
 
 def test_nginx_and_the_service_keep_no_connection_to_each_other() -> None:
-    assert re.findall(r"^ *(?:keepalive|keepalive_timeout|proxy_set_header Connection) .*;", SITE, re.MULTILINE) == []
-    assert re.findall(r"proxy_http_version (.*);", SITE) == ["1.0"]
+    assert (
+        re.findall(r"^ *(?:keepalive|keepalive_timeout|proxy_set_header Connection) .*;", HTTP + LOCATION, re.M) == []
+    )
+    assert re.findall(r"proxy_http_version (.*);", LOCATION) == ["1.0"]
     assert re.search(r"^keepalive = 0$", (ROOT / "gunicorn.conf.py").read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("status", [400, 413, 414, 431, 494, 500, 502, 503, 504])
 def test_every_error_of_nginx_s_own_has_an_answer(status: int) -> None:
     """Some of these no client can make nginx answer as it is set up here."""
-    answered = [line for line in ERRORS.splitlines() if line.startswith("error_page")]
+    answered = [line for line in LOCATION.splitlines() if line.startswith("error_page")]
 
     assert len([line for line in answered if str(status) in line.split()]) == 1
 
 
 def test_a_client_s_own_forwarded_address_is_thrown_away() -> None:
-    assert re.findall(r"proxy_set_header X-Forwarded-For (.*);", SITE) == ["$remote_addr"]
+    assert re.findall(r"proxy_set_header X-Forwarded-For (.*);", LOCATION) == ["$remote_addr"]
 
 
 PATHS_OF_THE_UNIT = {
