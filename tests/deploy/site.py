@@ -79,6 +79,8 @@ class Site:
     environ: Mapping[str, str]
     changes: Mapping[str, str] = field(default_factory=dict)
     """What stands in the site's configuration, and what shall stand there."""
+    website: str | None = None
+    """The file in sites-enabled/, if it is not that of the stand-alone site."""
     https_port: int = 8443
     http_port: int = 8080
     """The ports, which the kernel chooses when nginx starts."""
@@ -110,6 +112,8 @@ class Site:
         shipped = DEPLOY / "nginx"
         files = [shipped / "public-web-interface.conf", *(shipped / "snippets").iterdir()]
         texts = {path.relative_to(shipped): path.read_text() for path in files}
+        if self.website is not None:
+            texts[Path("public-web-interface.conf")] = self.website
         for there, here in moved.items():
             assert any(there in text for text in texts.values()), there
             texts = {path: text.replace(there, here) for path, text in texts.items()}
@@ -215,9 +219,9 @@ class Site:
         plain = socket.create_connection(("127.0.0.1", self.https_port), timeout=30, source_address=(client, 0))
         return (tls or self._tls).wrap_socket(plain, server_hostname=SERVER_NAME)
 
-    def open(self, port: int | None = None) -> socket.socket:
-        """A connection over TLS, or in clear to that port."""
-        return socket.create_connection(("127.0.0.1", port), timeout=30) if port else self.connect()
+    def open(self, port: int | None = None, client: str = "127.0.0.1") -> socket.socket:
+        """A connection from that address: over TLS, or in clear to that port."""
+        return socket.create_connection(("127.0.0.1", port), timeout=30) if port else self.connect(client)
 
     def request(
         self,
@@ -242,9 +246,9 @@ class Site:
         finally:
             connection.close()
 
-    def exchange(self, request: bytes, *, port: int | None = None) -> Answer:
+    def exchange(self, request: bytes, *, port: int | None = None, client: str = "127.0.0.1") -> Answer:
         """Whatever bytes a client sends, and what it is answered."""
-        with self.open(port) as connection:
+        with self.open(port, client) as connection:
             connection.sendall(request)
             response = http.client.HTTPResponse(connection, method=request.partition(b" ")[0].decode("latin-1"))
             response.begin()
@@ -278,9 +282,10 @@ def site(
     environ: Mapping[str, str] | None = None,
     changes: Mapping[str, str] | None = None,
     key_type: trustme.KeyType = trustme.KeyType.ECDSA,
+    website: str | None = None,
 ) -> Iterator[Site]:
     """The site with these instances; without SMTP_HOST in ``environ`` messages are stored."""
-    served = Site(directory, NO_MAIL_SERVER | dict(environ or {}), changes or {}, key_type=key_type)
+    served = Site(directory, NO_MAIL_SERVER | dict(environ or {}), changes or {}, website, key_type=key_type)
     served.start_nginx()
     try:
         served.start(*instances)

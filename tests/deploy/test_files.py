@@ -269,9 +269,8 @@ def test_nginx_takes_what_the_service_takes_and_waits_for_its_answer(tmp_path: P
 
 
 def test_nginx_and_the_service_keep_no_connection_to_each_other() -> None:
-    assert (
-        re.findall(r"^ *(?:keepalive|keepalive_timeout|proxy_set_header Connection) .*;", HTTP + LOCATION, re.M) == []
-    )
+    kept = r"^ *(?:keepalive|keepalive_timeout|proxy_set_header Connection) .*;"
+    assert re.findall(kept, HTTP + LOCATION, re.MULTILINE) == []
     assert re.findall(r"proxy_http_version (.*);", LOCATION) == ["1.0"]
     assert re.search(r"^keepalive = 0$", (ROOT / "gunicorn.conf.py").read_text(), re.MULTILINE)
 

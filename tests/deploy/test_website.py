@@ -1,0 +1,269 @@
+"""The service beside a website: neither changes an answer of the other."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.load import new_client
+from tests.deploy.site import Answer, Site, site
+from tests.factories import contact_body
+from tests.waiting import wait_until
+
+WEBSITE = (Path(__file__).parent / "website.conf").read_text()
+INCLUDES = ("include snippets/public-web-interface-http.conf;\n", "    include snippets/public-web-interface.conf;\n")
+"""What docs/deploy.md has a website's file say."""
+FOLDER = "/var/www/website"
+PAGES = {f"{name}.html": f"<p>{name}\n" * 100 for name in ("index", "400", "404", "413", "50x")}
+HSTS = "Strict-Transport-Security"
+FORM = json.dumps(contact_body()).encode()
+
+
+def make_pages(directory: Path) -> None:
+    """The files of the website, as old in each folder."""
+    for name, text in (PAGES | {"style.css": "p { color: red }\n" * 100}).items():
+        (directory / name).write_text(text)
+        os.utime(directory / name, (1, 1))
+
+
+@dataclass(frozen=True)
+class Website:
+    """The website, with or without the service."""
+
+    site: Site
+
+    @property
+    def log(self) -> str:
+        return (self.site.directory / "log" / "website.log").read_text()
+
+    def exchange(self, request: bytes, *, in_clear: bool = False) -> tuple[bytes, str]:
+        """All that nginx answers to these bytes, and its line in the log, both without the time and the port."""
+        before = self.log
+        with self.site.open(self.site.http_port if in_clear else None) as connection:
+            connection.sendall(request)
+            answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+        wait_until(lambda: self.log.removeprefix(before))
+        answer = re.sub(rb"^(Date|Expires): .*\n", b"", answer, flags=re.MULTILINE)
+        line = re.sub(r"\[.*?\]", "[]", self.log.removeprefix(before))
+        return answer.replace(str(self.site.https_port).encode(), b"443"), line
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Website]:
+    yield from serve(tmp_path_factory.mktemp("beside"), WEBSITE, "0", "1")
+
+
+@pytest.fixture(scope="module")
+def without(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Website]:
+    text = WEBSITE
+    for line in INCLUDES:
+        text = text.replace(line, "")
+    yield from serve(tmp_path_factory.mktemp("without"), text)
+
+
+def serve(directory: Path, text: str, *instances: str) -> Iterator[Website]:
+    pages = directory / "website" / "pages"
+    for folder in ("uploads", "pictures"):
+        (pages / folder).mkdir(parents=True)
+    make_pages(pages)
+    with site(directory, *instances, website=text, changes={FOLDER: f"{directory}/website"}) as served:
+        yield Website(served)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The stand-alone site."""
+    with site(tmp_path_factory.mktemp("alone"), "0", "1") as served:
+        yield served
+
+
+def asking(line: bytes, *fields: bytes, body: bytes = b"") -> bytes:
+    return b"".join(
+        (
+            line,
+            b" HTTP/1.1\r\n",
+            *(field + b"\r\n" for field in (b"Host: a", b"Connection: close", *fields)),
+            b"\r\n",
+            body,
+        )
+    )
+
+
+UPLOAD = asking(b"PUT /uploads/film", b"Content-Length: 1000000", body=b"a" * 1_000_000)
+OF_THE_WEBSITE = {
+    "page": asking(b"GET /"),
+    "compressed": asking(b"GET /style.css", b"Accept-Encoding: gzip"),
+    "unchanged": asking(b"GET /style.css", b"If-Modified-Since: Thu, 01 Jan 1970 00:00:01 GMT"),
+    "missing page": asking(b"GET /missing"),
+    "missing picture": asking(b"GET /pictures/missing.png"),
+    "folder": asking(b"GET /pictures/"),
+    "folder without a slash": asking(b"GET /pictures"),
+    "method": asking(b"POST /", b"Content-Length: 2", body=b"{}"),
+    "upload": UPLOAD,
+    "upload too large": asking(b"PUT /uploads/film", b"Content-Length: 200000000"),
+    "body too large": asking(b"POST /contact", b"Content-Length: 200000000"),
+    "php": asking(b"GET /other.php"),
+    **{
+        path: asking(f"GET {path}".encode())
+        for path in ("/apix", "/API", "/openapi.jsonx", "/contact.php/", "/contact")
+    },
+    "below another folder": asking(b"GET /x/api/v1/health"),
+    "trace": asking(b"TRACE /missing"),
+    "no host": b"GET /missing HTTP/1.1\r\n\r\n",
+    "bad escape": asking(b"GET /%zz"),
+    "header too long": asking(b"GET /", b"X-Long: " + b"a" * 9000),
+    "garbage": b"\x16\x03\x01\r\n\r\n",
+    "version 0.9": b"GET /missing\r\n",
+}
+
+
+@pytest.mark.parametrize("request_bytes", OF_THE_WEBSITE.values(), ids=OF_THE_WEBSITE)
+def test_the_website_answers_and_logs_as_if_the_service_were_not_there(
+    beside: Website, without: Website, request_bytes: bytes
+) -> None:
+    assert beside.exchange(request_bytes) == without.exchange(request_bytes)
+
+
+@pytest.mark.parametrize("path", ["/", "/missing", "/api", "/contact.php"])
+def test_the_website_redirects_whoever_comes_in_clear(beside: Website, without: Website, path: str) -> None:
+    request = asking(f"GET {path}?x=1".encode())
+
+    answer, line = beside.exchange(request, in_clear=True)
+
+    assert (answer, line) == without.exchange(request, in_clear=True)
+    assert f"\r\nLocation: https://www.example.com{path}?x=1\r\n".encode() in answer
+
+
+def test_the_website_limits_its_own_requests(beside: Website, without: Website) -> None:
+    request = asking(b"GET /", b"X-Limited: website")
+
+    both = [(beside.exchange(request), without.exchange(request)) for _ in range(2)]
+
+    assert [ours == theirs for ours, theirs in both] == [True, True]
+    assert both[1][0][0].startswith(b"HTTP/1.1 429 ")
+
+
+DIFFER = {"Date", "X-Request-ID", "X-RateLimit-Reset", HSTS}
+TOO_LARGE = b"{" + b" " * 70_000
+CHUNKED = b"Transfer-Encoding: chunked"
+OF_THE_SERVICE = {
+    "index": asking(b"GET /api"),
+    "health": asking(b"GET /api/v1/health"),
+    "document": asking(b"GET /openapi.json"),
+    "head of the document": asking(b"HEAD /openapi.json"),
+    "compressed document": asking(b"GET /openapi.json", b"Accept-Encoding: gzip"),
+    "small answer": asking(b"GET /api/versioning", b"Accept-Encoding: gzip"),
+    "unknown path": asking(b"GET /api/unknown"),
+    "path that looks like PHP": asking(b"GET /api/wp-login.php"),
+    "slash": asking(b"GET /api/"),
+    "method": asking(b"GET /contact.php"),
+    "parameter": asking(b"GET /api?section=x"),
+    "preflight": asking(b"OPTIONS /contact.php", b"Origin: https://a.example", b"Access-Control-Request-Method: POST"),
+    "form": asking(
+        b"POST /contact.php", b"Content-Type: application/json", b"Content-Length: %d" % len(FORM), body=FORM
+    ),
+    "empty form": asking(b"POST /api/v1/contact", b"Content-Length: 0"),
+    "body too large": asking(b"POST /contact.php", b"Content-Length: 70001", body=TOO_LARGE),
+    "body too large, in chunks": asking(b"POST /api", CHUNKED, body=b"%x\r\n%s\r\n0\r\n\r\n" % (70_001, TOO_LARGE)),
+    "bad chunk": asking(b"POST /api/v1/contact", CHUNKED, b"Accept-Encoding: gzip", body=b"zz\r\n"),
+}
+
+
+@pytest.mark.parametrize("request_bytes", OF_THE_SERVICE.values(), ids=OF_THE_SERVICE)
+def test_the_service_answers_as_in_its_own_site(beside: Website, alone: Site, request_bytes: bytes) -> None:
+    limited = request_bytes.replace(b"Host: a\r\n", b"Host: a\r\nX-Limited: service\r\n")
+
+    ours, theirs = ask(beside.site, limited), ask(alone, limited)
+
+    assert ours.status == theirs.status
+    assert fields(ours) == fields(theirs)
+    assert stable(ours.body) == stable(theirs.body)
+    assert (HSTS in ours.headers, HSTS in theirs.headers) == (False, True)
+    (request_id,) = ours.headers.get_all("X-Request-ID", [])
+    log = beside.site.directory / "log" / "public-web-interface.log"
+    wait_until(lambda: request_id in log.read_text())
+
+
+def ask(served: Site, request: bytes) -> Answer:
+    """The answer to a client whose quotas are whole."""
+    return served.exchange(request, client=new_client())
+
+
+def fields(answer: Answer) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in answer.headers.items() if name not in DIFFER]
+
+
+def stable(body: bytes) -> bytes:
+    """The body without the time of the answer."""
+    if body.startswith(b"\x1f\x8b"):
+        body = gzip.decompress(body)
+    return re.sub(rb'"timestamp":".*?"', b"", body)
+
+
+def test_the_website_logs_nothing_of_the_service(beside: Website) -> None:
+    before = beside.log
+
+    for request in (OF_THE_SERVICE["index"], OF_THE_SERVICE["body too large"], OF_THE_SERVICE["bad chunk"]):
+        ask(beside.site, request)
+
+    beside.exchange(asking(b"GET /last"))
+    assert [re.findall(r'"(\S+) (\S+)', line)[0] for line in beside.log.removeprefix(before).splitlines()] == [
+        ("GET", "/last")
+    ]
+
+
+def test_the_service_counts_each_client_beside_a_website(beside: Website) -> None:
+    answers = [beside.site.request("POST", "/contact.php", client=new_client(), body=contact_body()) for _ in range(3)]
+
+    assert [answer.status for answer in answers] == [200] * 3
+
+
+@pytest.mark.parametrize("page", ["malformed", "too-large", "unavailable"])
+def test_the_places_of_nginx_s_answers_are_missing_pages_of_the_website(
+    beside: Website, without: Website, page: str
+) -> None:
+    request = asking(f"GET /public-web-interface/{page}".encode())
+
+    assert beside.exchange(request) == without.exchange(request)
+
+
+CONNECTIONS_OF_A_CLIENT = 32
+
+
+def test_slow_clients_are_limited_and_reach_no_process(beside: Website) -> None:
+    greedy = new_client()
+    begun = asking(b"POST /contact.php", b"Content-Type: application/json", b"Content-Length: 99", body=b"{")
+    before = held(beside.site)
+    with ExitStack() as stack:
+        for _ in range(CONNECTIONS_OF_A_CLIENT):
+            stack.enter_context(beside.site.connect(greedy)).sendall(begun)
+        wait_until(lambda: beside.site.request("GET", "/api", client=greedy).code == "internal_error")
+        refused = beside.site.request("GET", "/api", client=greedy)
+        page = beside.site.request("GET", "/", client=greedy)
+        assert held(beside.site) == before
+
+    assert (refused.status, refused.headers["X-RateLimit-Limit"]) == (500, "60")
+    assert page.body.decode() == PAGES["index.html"]
+
+
+def held(served: Site) -> int:
+    """The connections to the processes."""
+    return Path("/proc/net/unix").read_text().count(f" {served.directory}/run/")
+
+
+@pytest.mark.parametrize("path", ["/api", "/openapi.json", "/contact.php"])
+def test_a_service_that_is_down_is_an_internal_error_and_the_website_stays(tmp_path: Path, path: str) -> None:
+    for down in serve(tmp_path, WEBSITE):
+        answer = down.site.request("GET", path)
+        page = down.site.request("GET", "/")
+
+    assert (answer.status, answer.code, HSTS in answer.headers) == (500, "internal_error", False)
+    assert page.body.decode() == PAGES["index.html"]
