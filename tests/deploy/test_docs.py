@@ -81,7 +81,7 @@ def test_the_commands_name_files_that_exist_and_what_the_unit_names() -> None:
         assert list(ROOT.glob(path)), path
     assert f"adduser --system --no-create-home --home /nonexistent {unit['User']}\n" in commands
     home = unit["WorkingDirectory"].removesuffix("/current")
-    assert f"git clone REPOSITORY {home}/source && cd {home}/source\ndeploy/release.sh install\n" in commands
+    assert f"git clone REPOSITORY {home}/source && cd {home}/source\ndeploy/release.sh install && " in commands
     assert f"\ncd {home}\n" in RELEASE
     assert "install -m 600 deploy/public-web-interface.env /etc/ " in commands
     assert unit["EnvironmentFile"] == "/etc/public-web-interface.env"
@@ -90,6 +90,34 @@ def test_the_commands_name_files_that_exist_and_what_the_unit_names() -> None:
 
 def test_the_lists_of_packages_are_renewed_first() -> None:
     assert block("Ten commands", "sh").startswith("apt-get update\n")
+
+
+def test_the_page_begins_with_the_choice_and_the_commands() -> None:
+    """No background stands between the title and the first command."""
+    before, _, _ = PAGE.text.partition("```sh\n")
+
+    assert before.count("\n\n") <= 3
+    assert "## Beside a website" in PAGE.text.partition("```nginx\n")[0]
+
+
+def test_a_website_gets_the_snippets_of_the_stand_alone_site() -> None:
+    assert block("Beside a website", "sh").splitlines()[0] in block("Ten commands", "sh")
+
+
+def test_in_between_an_upgrade_no_new_snippet_takes_the_place_of_a_former_one() -> None:
+    (removed,) = re.findall(r"`rm \S+/public-web-interface-\{(.*?)\}\.conf`", PAGE.section("Which files change"))
+    shipped = {path.stem for path in (DEPLOY / "nginx" / "snippets").iterdir()}
+
+    assert not shipped & {f"public-web-interface-{name}" for name in removed.split(",")}
+
+
+def test_an_upgrade_copies_as_the_installation_does() -> None:
+    installed = {part for line in block("Ten commands", "sh").splitlines() for part in line.split(" && ")}
+    upgraded = {part for line in block("Which files change", "sh").splitlines() for part in line.split(" && ")}
+
+    copied = {part for part in upgraded if part.startswith(("cp ", "ln ", "deploy/"))}
+    assert len(copied) == 4
+    assert copied <= installed
 
 
 def test_the_programs_of_the_page_are_installed_by_it() -> None:

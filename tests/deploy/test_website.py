@@ -16,11 +16,12 @@ import pytest
 from tests.deploy.load import new_client
 from tests.deploy.site import Answer, Site, site
 from tests.factories import contact_body
+from tests.pages import DEPLOY
 from tests.waiting import wait_until
 
 WEBSITE = (Path(__file__).parent / "website.conf").read_text()
-INCLUDES = ("include snippets/public-web-interface-http.conf;\n", "    include snippets/public-web-interface.conf;\n")
-"""What docs/deploy.md has a website's file say."""
+INCLUDES = re.findall(r"^ *include .*\n", DEPLOY.blocks("Beside a website", "nginx")[0], re.MULTILINE)
+"""What docs/deploy.md adds to the file of a website."""
 FOLDER = "/var/www/website"
 PAGES = {f"{name}.html": f"<p>{name}\n" * 100 for name in ("index", "400", "404", "413", "50x")}
 HSTS = "Strict-Transport-Security"
@@ -65,7 +66,9 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Website]:
 def without(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Website]:
     text = WEBSITE
     for line in INCLUDES:
+        assert line in text
         text = text.replace(line, "")
+    assert "public-web-interface" not in text
     yield from serve(tmp_path_factory.mktemp("without"), text)
 
 
@@ -187,14 +190,20 @@ def test_the_service_answers_as_in_its_own_site(beside: Website, alone: Site, re
     assert fields(ours) == fields(theirs)
     assert stable(ours.body) == stable(theirs.body)
     assert (HSTS in ours.headers, HSTS in theirs.headers) == (False, True)
-    (request_id,) = ours.headers.get_all("X-Request-ID", [])
-    log = beside.site.directory / "log" / "public-web-interface.log"
-    wait_until(lambda: request_id in log.read_text())
+    assert logged(beside.site, ours) == logged(alone, theirs)
 
 
 def ask(served: Site, request: bytes) -> Answer:
     """The answer to a client whose quotas are whole."""
     return served.exchange(request, client=new_client())
+
+
+def logged(served: Site, answer: Answer) -> list[str]:
+    """The status, and that of the service, in nginx's line about the answer; it writes the line afterwards."""
+    (request_id,) = answer.headers.get_all("X-Request-ID", [])
+    log = served.directory / "log" / "public-web-interface.log"
+    wait_until(lambda: request_id in log.read_text())
+    return re.findall(rf' {request_id} (\d+ ".*?") ', log.read_text())
 
 
 def fields(answer: Answer) -> list[tuple[str, str]]:
@@ -210,14 +219,16 @@ def stable(body: bytes) -> bytes:
 
 def test_the_website_logs_nothing_of_the_service(beside: Website) -> None:
     before = beside.log
+    errors = beside.site.directory / "log" / "website.error.log"
 
     for request in (OF_THE_SERVICE["index"], OF_THE_SERVICE["body too large"], OF_THE_SERVICE["bad chunk"]):
         ask(beside.site, request)
 
     beside.exchange(asking(b"GET /last"))
-    assert [re.findall(r'"(\S+) (\S+)', line)[0] for line in beside.log.removeprefix(before).splitlines()] == [
-        ("GET", "/last")
-    ]
+    (line,) = beside.log.removeprefix(before).splitlines()
+    assert '"GET /last HTTP/1.1"' in line
+    assert "/api" not in errors.read_text()
+    assert '"POST /contact.php' not in errors.read_text()
 
 
 def test_the_service_counts_each_client_beside_a_website(beside: Website) -> None:
