@@ -5,7 +5,8 @@
 
 const part = (name) => document.getElementById(`contact-${name}`);
 const [form, fields, faultList, summary, question] = ["form", "fields", "faults", "summary", "question"].map(part);
-const [sendRow, giveUp, progress, confirmation, status] = ["send", "give-up", "progress", "end", "status"].map(part);
+const [sendRow, giveUp, again, progress] = ["send", "give-up", "again", "progress"].map(part);
+const [confirmation, status] = ["end", "status"].map(part);
 const texts = JSON.parse(part("texts").textContent);
 const { title } = document;
 const button = form.querySelector("[type=submit]");
@@ -62,7 +63,6 @@ for (const control of form.elements) {
 form.noValidate = true; // the browser's bubbles may speak another language
 form.querySelector("#captcha").disabled = false;
 part("copy-button").hidden = !navigator.clipboard; // on a page without TLS
-chooseKind();
 renewCaptcha();
 offerToRead();
 if (unanswered.size) showError({ code: "given_up" }); // the page was left or loaded again meanwhile
@@ -78,7 +78,7 @@ form.querySelector("#captcha-renew").addEventListener("click", () => {
   form.elements.captcha_input.focus();
 });
 giveUp.addEventListener("click", () => sending.abort("given_up"));
-part("again").addEventListener("click", () => {
+again.addEventListener("click", () => {
   if (!button.ariaDisabled) closeQuestion();
   submit();
 });
@@ -97,7 +97,7 @@ addEventListener("pageshow", () => {
     form.reset(); // a browser that goes back restores what has arrived, ready to be sent again
     mark({ isEnd: false });
   }
-  chooseKind();
+  chooseKind(); // not before: a browser that goes back restores nothing in a group that is disabled
 });
 document.addEventListener("click", ignoreSecondClick, true);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCaptcha);
@@ -416,7 +416,7 @@ function startCountdown(seconds) {
   clearInterval(countdown);
   if (!seconds) return;
   const end = performance.now() + seconds * 1000;
-  button.ariaDisabled = true;
+  button.ariaDisabled = again.ariaDisabled = true;
   const tick = () => {
     const left = Math.ceil((end - performance.now()) / 1000);
     const text = left > 0 ? fill(texts.countdown, { seconds: left }) : texts.countdown_over;
@@ -424,7 +424,7 @@ function startCountdown(seconds) {
     if (left === seconds || left <= 0) status.textContent = form.hidden ? "" : text;
     if (left > 0) return;
     clearInterval(countdown);
-    button.ariaDisabled = null;
+    button.ariaDisabled = again.ariaDisabled = null;
     if (summary.dataset.error === "wait") summary.hidden = true;
   };
   countdown = setInterval(tick, 1000);

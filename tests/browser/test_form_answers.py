@@ -20,6 +20,7 @@ from tests.factories import REQUEST_ID, SUNSET
 from tests.mail.server import SmtpServer
 from tests.ports import free_port
 from tests.server.gunicorn import Server, serving
+from tests.waiting import wait_until
 
 
 # This test is the first because it waits for half a minute, in which the other workers go through the rest.
@@ -308,3 +309,29 @@ def test_answers_that_the_service_does_not_give_here(
     unserved.still_has_what_was_typed()
     if status == 502:
         unserved.record("proxy-page")
+
+
+def test_what_sends_it_again_is_locked_like_the_button_while_it_counts_down(unserved: Visitor) -> None:
+    body = json.dumps({"ok": False, "error": {"code": "internal_error"}})
+    answer_with(unserved, rate_limit='"default";r=0;t=30', status=500, body=body)
+    unserved.page.clock.install()
+    unserved.open()
+    unserved.fill()
+    unserved.send()
+    unserved.sees_a_summary(DOUBT)
+    again = unserved.button("Enviar otra vez")
+    look = "element => { const style = getComputedStyle(element); return [style.backgroundColor, style.cursor]; }"
+
+    expect(again).to_have_attribute("aria-disabled", "true")
+    expect(again).to_have_accessible_description(COUNTDOWN)
+    locked = again.evaluate(look)
+    again.click(force=True)
+    expect(unserved.status).to_have_text(COUNTDOWN)
+    expect(unserved.page.locator("#contact-question")).to_be_visible()
+    assert len(unserved.posts) == 1
+
+    unserved.page.clock.fast_forward(31_000)
+    expect(again).not_to_have_attribute("aria-disabled", "true")
+    assert again.evaluate(look) != locked
+    again.click()
+    wait_until(lambda: len(unserved.posts) == 2)

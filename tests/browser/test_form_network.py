@@ -291,3 +291,16 @@ def test_a_chosen_kind_outlives_the_one_in_the_address(service: Server, visit: V
 
     expect(visitor.field("tipo_de_partner")).to_be_visible()
     expect(visitor.field("tema")).to_be_hidden()
+
+
+def test_what_was_chosen_of_the_kinds_own_comes_back_too(visitor: Visitor) -> None:
+    visitor.fill("onboarding")
+    visitor.field("sector").select_option("Servicios")
+    visitor.page.goto("about:blank")
+    visitor.page.go_back()
+
+    expect(visitor.field("sector")).to_have_value("Servicios")
+    expect(visitor.field("sector")).to_be_visible()
+    visitor.field("captcha_input").fill(visitor.hear_captcha())
+    visitor.send()
+    expect(visitor.confirmation).to_contain_text(RECEIVED)
