@@ -460,7 +460,7 @@ function drawCaptcha() {
   pen.textBaseline = "middle";
   for (const [index, character] of [...code].entries()) {
     pen.save();
-    pen.font = `${between(34, 40)}px Georgia, "Times New Roman", serif`;
+    pen.font = `${(between(0.93, 1.1) * width) / (CAPTCHA_LENGTH + 0.5)}px Georgia, "Times New Roman", serif`;
     pen.translate((width * (index + 0.75)) / (CAPTCHA_LENGTH + 0.5), height / 2 + between(-5, 5));
     pen.transform(1, between(-0.25, 0.25), between(-0.3, 0.3), 1, 0, 0);
     pen.fillText(character, 0, 0);
