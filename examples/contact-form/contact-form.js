@@ -62,6 +62,7 @@ for (const control of form.elements) {
 }
 form.noValidate = true; // the browser's bubbles may speak another language
 form.querySelector("#captcha").disabled = false;
+part("plain").hidden = true;
 part("copy-button").hidden = !navigator.clipboard; // on a page without TLS
 renewCaptcha();
 offerToRead();
@@ -373,6 +374,7 @@ function startAgain() {
 }
 
 function returnToForm() {
+  part("term").hidden = false;
   show(false, title);
   renewCaptcha();
 }
@@ -386,7 +388,7 @@ function chooseKind() {
 /** Show and require the fields of the chosen kind; those of the others are disabled and so are not sent. */
 function showKind() {
   const kind = form.elements.form_type.value;
-  for (const group of form.querySelectorAll("[data-kind]")) group.hidden = group.disabled = group.dataset.kind !== kind;
+  for (const group of form.querySelectorAll("[data-kind]")) group.disabled = group.dataset.kind !== kind;
   for (const control of form.querySelectorAll("[data-required-by]")) {
     const isRequired = control.dataset.requiredBy === kind;
     if (control.required && !isRequired) setFault(control.name, "");

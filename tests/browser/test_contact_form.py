@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import parse_qsl
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from app.api.contact import ACCEPTED
 from app.contact.antispam import MIN_AGE_SECONDS
@@ -115,7 +115,8 @@ def test_a_confirmation_says_what_comes_next(visitor: Visitor, mail_server: Smtp
     expect(visitor.confirmation).to_be_focused()
     expect(visitor.page).to_have_title(RECEIVED)
     expect(visitor.page.get_by_role("heading", level=1)).to_have_text(RECEIVED)
-    expect(visitor.confirmation).to_contain_text("Le escribiremos a maria@exmaple.com en un plazo de un día laborable.")
+    expect(visitor.confirmation).to_contain_text("Le escribiremos a maria@exmaple.com.")
+    expect(visitor.page.get_by_text("Respuesta en un día laborable.")).to_be_visible()
     expect(visitor.page.get_by_role("link", name="Volver a la página principal")).to_have_attribute("href", "/")
     first = parse(mail_server.arrivals[0])["X-Reference"]
 
@@ -268,12 +269,23 @@ LINES = "\n".join(["ñ" * 49] * 100)
 """4,999 characters, 99 of which are line breaks."""
 
 
-@pytest.fixture
-def plain(browser: Browser, website: Website, service: Server) -> Iterator[Visitor]:
-    """A visitor whose browser runs no JavaScript."""
-    with browser.new_context(java_script_enabled=False) as context:
+MODULE = "**/contact-form.js"
+WITHOUT_THE_MODULE: dict[str, Callable[[Page], object]] = {
+    "no JavaScript": lambda _: None,
+    "blocked": lambda page: page.route(MODULE, lambda route: route.abort("blockedbyclient")),
+    "not found": lambda page: page.route(MODULE, lambda route: route.fulfill(status=404)),
+    "broken": lambda page: page.route(MODULE, lambda route: route.fulfill(body="(", content_type="text/javascript")),
+    "hanging": lambda page: page.route(MODULE, lambda _: None),
+}
+
+
+@pytest.fixture(params=WITHOUT_THE_MODULE)
+def plain(request: pytest.FixtureRequest, browser: Browser, website: Website, service: Server) -> Iterator[Visitor]:
+    """A visitor whose browser does not run the module."""
+    with browser.new_context(java_script_enabled=request.param != "no JavaScript") as context:
         visitor = Visitor(context.new_page(), website.address(f"http://127.0.0.1:{service.port}"))
-        visitor.open()
+        WITHOUT_THE_MODULE[request.param](visitor.page)
+        visitor.page.goto(visitor.url, wait_until="commit")
         yield visitor
 
 
@@ -286,7 +298,7 @@ def test_line_breaks_count_once(visitor: Visitor, mail_server: SmtpServer) -> No
     assert lines_of(mail_server)[-100:] == LINES.split("\n")
 
 
-def test_line_breaks_count_once_without_javascript(plain: Visitor, mail_server: SmtpServer) -> None:
+def test_without_the_module_line_breaks_count_once_too(plain: Visitor, mail_server: SmtpServer) -> None:
     plain.choose("demo")
     for name in ("nombre", "email"):
         plain.field(name).fill(FIELDS[name])
@@ -297,9 +309,7 @@ def test_line_breaks_count_once_without_javascript(plain: Visitor, mail_server: 
     assert lines_of(mail_server)[-100:] == LINES.split("\n")
 
 
-def test_without_javascript_the_form_still_arrives(plain: Visitor, mail_server: SmtpServer) -> None:
-    expect(plain.page.locator("#captcha")).to_be_hidden()
-    expect(plain.field("tema")).to_be_visible()
+def test_without_the_module_the_form_still_arrives(plain: Visitor, mail_server: SmtpServer) -> None:
     plain.choose("ventas")
     plain.field("tema").select_option("Otro tema")
     for name, value in FIELDS.items():
@@ -309,3 +319,33 @@ def test_without_javascript_the_form_still_arrives(plain: Visitor, mail_server: 
     expect(plain.page.locator("body")).to_contain_text(ACCEPTED)
     assert parse(mail_server.arrivals[0])["Subject"] == f"{KINDS['ventas']}: Comercio Ejemplo S.L."
     assert "Tema: Otro tema" in lines_of(mail_server)
+
+
+def test_without_the_module_there_is_nothing_that_needs_it(plain: Visitor) -> None:
+    expect(plain.button("Enviar solicitud")).to_be_visible()
+    expect(plain.page.get_by_text("la respuesta será un texto técnico")).to_be_visible()
+    expect(plain.page.locator("#captcha")).to_be_hidden()
+    expect(plain.page.locator("button:visible")).to_have_text(["Enviar solicitud"])
+    for kind, name in (("ventas", "tema"), ("onboarding", "sector"), ("distribuidor", "tipo_de_partner")):
+        expect(plain.field(name)).to_be_hidden()
+        plain.choose(kind)
+        expect(plain.field(name)).to_be_visible()
+
+
+def test_with_the_module_nothing_says_that_the_answer_is_technical(unserved: Visitor) -> None:
+    expect(unserved.page.get_by_text("la respuesta será un texto técnico")).to_be_hidden()
+
+
+def test_on_a_phone_the_captcha_takes_two_rows(unserved: Visitor) -> None:
+    unserved.page.set_viewport_size({"width": 360, "height": 800})
+    parts = [unserved.page.locator(f"#captcha{name}") for name in ("-image", "_input", "-renew", "-listen")]
+
+    image, typed, renew, listen = (part.bounding_box() for part in parts)
+
+    assert image
+    assert typed
+    assert renew
+    assert listen
+    assert image["y"] < typed["y"] + typed["height"] < renew["y"]
+    assert typed["x"] > image["x"] + image["width"]
+    assert renew["y"] == listen["y"]
