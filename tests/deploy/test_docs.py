@@ -121,7 +121,7 @@ def test_an_upgrade_copies_as_the_installation_does() -> None:
 
 
 def test_the_programs_of_the_page_are_installed_by_it() -> None:
-    installed = re.search(r"apt-get install -y (.*)", PAGE.text)
+    installed = re.search(r"apt-get install -y (.*) && systemctl start dbus.socket", PAGE.text)
 
     assert installed
     assert set(installed[1].split()) == {
@@ -134,6 +134,7 @@ def test_the_programs_of_the_page_are_installed_by_it() -> None:
         "curl",
         "jq",
         "nano",
+        "dbus",
     }
 
 
