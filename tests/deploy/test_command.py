@@ -1,6 +1,6 @@
 """deploy/public-web-interface with the real commands; systemd-run, sudo and id are played, because none can work here.
 
-sudo lets an operator do what deploy/sudoers lists, and systemd-run reads the settings as systemd does.
+sudo lets an operator do what deploy/sudoers lists, and systemd-run reads the settings and variables as systemd does.
 """
 
 from __future__ import annotations
@@ -50,7 +50,16 @@ while [ "${1#-}" != "$1" ]; do
     shift
 done
 test "$options $User $UMask" = "--quiet--pipe--wait--collect public-web-interface 0077" || exit 1
-cd "$WorkingDirectory" && exec env -i PATH="$PATH" PWD="$PWD" $(cat "$EnvironmentFile") "$@"
+arguments=()
+for word; do
+    if [[ $word =~ ^\\$[A-Za-z_]+$ ]]; then
+        name=${word:1}
+        arguments+=(${!name-})
+    else
+        arguments+=("${word//\\$\\$/\\$}")
+    fi
+done
+cd "$WorkingDirectory" && exec env -i PATH="$PATH" PWD="$PWD" $(cat "$EnvironmentFile") "${arguments[@]}"
 """
 
 
@@ -132,6 +141,26 @@ def test_an_empty_variable_is_a_usage_error_and_sends_nothing(machine: Machine) 
 
     assert (status, server.arrivals) == (2, [])
     assert said.endswith("the ID is empty\n")
+
+
+def test_what_looks_like_a_variable_is_taken_as_it_was_typed(machine: Machine) -> None:
+    keep(machine.mail_dir, letter(1))
+    with SmtpServer() as server:
+        machine.settings(**server.environ)
+        status, _, said = machine.type("mail", "resend", "$NOSUCH")
+
+    assert (status, server.arrivals) == (1, [])
+    assert "$nosuch is not in MAIL_DIR" in said
+
+
+@pytest.mark.parametrize("command", ["mail list", "check", "version"])
+def test_settings_that_are_not_there_are_named(machine: Machine, command: str) -> None:
+    (machine.directory / "env").unlink()
+
+    status, shown, said = machine.type(*command.split())
+
+    assert (status != 0, shown) == (True, "")
+    assert f"{machine.directory}/env" in said
 
 
 def test_the_settings_are_tried_before_a_restart(machine: Machine) -> None:
