@@ -20,6 +20,12 @@ from app.errors import ApiError, ErrorCode
 from app.logs import log_unforeseen
 from app.settings import SettingsError
 
+# Names that gunicorn does not document, so each release may break them:
+# - gthread.ThreadWorker with handle_error: malformed HTTP is answered in the envelope (gunicorn's issue 993);
+# - load_wsgi and errors.AppImportError: settings that the app cannot use stop the service for good;
+# - set_accept_enabled, alive, sockets and accept: what waits in the backlog is answered before a stop (issue 3397).
+# gunicorn.conf.py uses server.address and server.master_pid, to try BIND before a start and not after USR2.
+
 logger = logging.getLogger(__name__)
 
 

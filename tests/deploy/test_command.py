@@ -13,14 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from flask import Flask
 
-from app.mail.cli import create_mail_commands
-from app.mail.mailer import create_mailer
-from app.mail.spool import create_spool
 from tests.deploy.site import DEPLOY
 from tests.deploy.test_watch import refuse
-from tests.factories import make_settings
 from tests.mail.conftest import keep, letter
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import ROOT
@@ -250,23 +245,3 @@ def test_sudo_takes_the_file_and_it_has_no_wildcard() -> None:
 
     assert check.returncode == 0, check.stdout + check.stderr
     assert not re.search(r"[*?\[^]", SUDOERS)
-
-
-def commands(directory: Path) -> set[str]:
-    """What can follow the name of the command."""
-    settings = make_settings(directory)
-    spool = create_spool(settings)
-    group = create_mail_commands(settings, create_mailer(settings, spool), spool)
-    with Flask(__name__).app_context():
-        return {"check", "version", *(f"mail {name}" for name in group.commands)}
-
-
-TEXTS = [DEPLOY / "watch.sh", DEPLOY / "sudoers", *DEPLOY.glob("prometheus/*.yml"), *(ROOT / "docs").glob("*.md")]
-
-
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.name)
-def test_a_text_for_operators_names_commands_that_there_are_and_names_them_whole(text: Path, tmp_path: Path) -> None:
-    named = re.findall(r"(?<![/\w])public-web-interface ((?:mail )?[a-z]+)(?=[`\s\"|,'])", text.read_text())
-
-    assert {name for name in named if name.startswith("mail") or name in ("check", "version")} <= commands(tmp_path)
-    assert re.findall(r"`mail [a-z]+", text.read_text()) == []

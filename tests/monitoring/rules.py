@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -138,7 +137,3 @@ def _firing(alert: str) -> str:
 def _count(second: int, series: str, number: int) -> dict[str, Any]:
     samples = [{"labels": "{}", "value": number}] if number else []
     return {"eval_time": f"{second}s", "expr": f"count({series})", "exp_samples": samples}
-
-
-def commands_in(text: str) -> Iterable[str]:
-    return re.findall(r"`([^`]+)`", text)
