@@ -46,7 +46,7 @@ libraries = echo "Installing the libraries of $(2) into $(1)" && $(call fetch,pi
 	--quiet --disable-pip-version-check --require-hashes -r $(2))
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo watch-demo install test test-deploy test-browser test-message test-redis test-mta test-monitoring test-clients test-bounds attack lint lint-api format check fuzz mutants bench docs lock clean
+.PHONY: help run demo install test test-deploy test-browser test-message test-redis test-mta test-monitoring test-clients test-bounds attack lint lint-api format check fuzz mutants bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,10 +58,6 @@ install: $(VENV)/.run ## Install only the libraries that the service needs to ru
 
 demo: $(VENV)/.run ## Start the service and, on 127.0.0.1:8080, the example form that posts to it
 	@$(BIN)/python -m examples.demo
-
-watch-demo: $(VENV)/.dev ## Watch the service with Prometheus through an outage of the mail server (2 minutes; picture: build/watch-demo.svg)
-	@$(prometheus)
-	@$(BIN)/python -m examples.watch_demo
 
 test: $(VENV)/.dev ## Run the tests that need only Python, or some: make test ARGS="tests/contact -k reply"
 	$(PYTEST) $(ARGS)
@@ -104,7 +100,7 @@ prometheus = command -v prometheus >/dev/null && command -v promtool >/dev/null 
 		{ $(DOWNLOAD) || { $(AS_ROOT) apt-get update -qq && $(DOWNLOAD); }; } && \
 		dpkg-deb -x prometheus_*.deb prometheus && rm prometheus_*.deb; } \
 	|| { echo "Debian's package prometheus could not be unpacked: please put prometheus and promtool on PATH" >&2; exit 1; }
-test-monitoring watch-demo: export PATH := $(PATH):$(CURDIR)/$(PROMETHEUS)
+test-monitoring: export PATH := $(PATH):$(CURDIR)/$(PROMETHEUS)
 
 test-monitoring: $(VENV)/.dev ## Test deploy/prometheus with a real Prometheus (the way of an alert: build/alert.txt)
 	@$(prometheus)
