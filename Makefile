@@ -5,8 +5,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The rivals have an environment of their own, because some of their libraries change Flask's.
 BENCH_VENV := .venv-bench
-# The generators of clients have one as well, with a Node.js that is newer than Debian's.
-CLIENTS_VENV := .venv-clients
 NODE := node_modules/.bin
 
 # `make check` measures the coverage: PYTEST="coverage run -m pytest".
@@ -108,15 +106,8 @@ test-monitoring: $(VENV)/.dev ## Test deploy/prometheus with a real Prometheus (
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/monitoring
 	@cat build/alert.txt
 
-# $(call library,FILE,PACKAGE): a library is no program, so the name of its package stands for one that is missing.
-USR := /usr
-library = $(if $(wildcard $(USR)/$(1)),,$(2):$(2))
-CLIENTS := javac:default-jdk-headless php:php-cli $(call library,share/php/GuzzleHttp,php-guzzlehttp-guzzle) \
-	$(call library,lib/php/*/mbstring.so,php-mbstring) $(call library,lib/php/*/curl.so,php-curl)
-
-test-clients: $(VENV)/.dev $(CLIENTS_VENV)/.clients tests/clients/node_modules/.package-lock.json ## Generate clients from the document, as others do, call the service with them, and try mocks
-	@$(call need,$(CLIENTS),--no-install-recommends)
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadscope tests/clients
+test-clients: $(VENV)/.dev ## Generate a client from the document, and call the service with it
+	$(BIN)/python -m pytest tests/clients
 
 # Of each library that setup.cfg names for the service, the lowest release that it allows or the newest that there is. The
 # tools of the tests stay those of the lock file. CI runs what needs one process, on the lowest: BOUNDS=lowest ARGS=...
@@ -149,7 +140,7 @@ lint-api: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters of the
 	$(NODE)/spectral lint --fail-severity=hint static/openapi.json
 	REDOCLY_SUPPRESS_UPDATE_NOTICE=true $(NODE)/redocly lint static/openapi.json
 	$(NODE)/openapi-typescript static/openapi.json --output node_modules/.cache/openapi.ts
-	$(NODE)/tsc --strict --noEmit --skipLibCheck --target es2022 --module esnext --moduleResolution bundler tests/contract/client.ts
+	$(NODE)/tsc --strict --noEmit --skipLibCheck --target es2022 --module esnext --moduleResolution bundler tests/clients/client.ts
 
 format: $(VENV)/.dev ## Format the code and the document, and correct simple mistakes
 	$(BIN)/ruff check --fix .
@@ -192,22 +183,16 @@ lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra redis setup.cfg -o requirements-redis.txt
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra metrics setup.cfg -o requirements-metrics.txt
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra dev --extra metrics --extra redis setup.cfg -o requirements-dev.txt
-	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra clients --constraint requirements-dev.txt setup.cfg -o requirements-clients.txt
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra bench --extra metrics --extra redis --constraint requirements-dev.txt setup.cfg -o requirements-bench.txt
 
 LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --upgrade --custom-compile-command "make lock"
 
 clean: ## Remove everything that make has made, but never the mail
-	rm -rf $(VENV) $(BENCH_VENV) $(CLIENTS_VENV) .venv-lowest .venv-newest node_modules tests/clients/node_modules build .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) .venv-lowest .venv-newest node_modules build .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 node_modules/.package-lock.json: package-lock.json
 	@echo "Downloading the packages of package-lock.json with npm: 'make docs', 'make lint-api', 'make test-browser' and 'make test-message' need them"
 	@$(call fetch,npm,npm ci $(NPM_FLAGS))
-	@touch $@
-
-tests/clients/node_modules/.package-lock.json: tests/clients/package-lock.json | $(CLIENTS_VENV)/.clients
-	@echo "Downloading the packages of $< with npm: 'make test-clients' needs them"
-	@$(call fetch,npm,$(CLIENTS_VENV)/bin/npm --prefix=$(<D) ci $(NPM_FLAGS))
 	@touch $@
 
 NPM_FLAGS := --ignore-scripts --no-audit --no-fund
@@ -227,9 +212,4 @@ $(VENV)/.dev: requirements-dev.txt | $(VENV)/bin/python
 $(BENCH_VENV)/.bench: requirements-bench.txt | $(VENV)/bin/python
 	$(BIN)/python -m venv $(BENCH_VENV)
 	@$(call libraries,$(BENCH_VENV),$<)
-	@touch $@
-
-$(CLIENTS_VENV)/.clients: requirements-clients.txt | $(VENV)/bin/python
-	$(BIN)/python -m venv $(CLIENTS_VENV)
-	@$(call libraries,$(CLIENTS_VENV),$<)
 	@touch $@

@@ -1,0 +1,197 @@
+"""The client that openapi-python-client makes of the document calls every operation; answers and errors are typed."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from enum import StrEnum
+from ipaddress import ip_address
+from typing import Any, NamedTuple
+
+import attrs
+import pytest
+
+from app.errors import ErrorCode
+from tests.client import DOCUMENT
+from tests.factories import SUNSET
+from tests.mail.server import SmtpServer
+from tests.server.gunicorn import serving
+
+PACKAGE = "generated_client"
+
+OPERATIONS = {
+    re.sub(r"(?=[A-Z])", "_", operation["operationId"]).lower()
+    for item in DOCUMENT["paths"].values()
+    for operation in item.values()
+}
+"""The names of the functions that are generated."""
+
+Arguments = Callable[[Any], dict[str, Any]]
+"""Makes the arguments of a call from the generated models."""
+
+addresses = (str(ip_address("198.18.0.0") + number) for number in itertools.count())
+
+
+class Newer(StrEnum):
+    """A value that a client may know from a newer document."""
+
+    VALUE = "newer"
+
+
+class Call(NamedTuple):
+    """A call, and the model of its answer. Errors have one model; an answer without content has none."""
+
+    operation: str
+    answer: str = "ErrorResponse"
+    arguments: Arguments = lambda _: {}
+    code: str = ""
+    service: str = "live"
+    before: int = 0
+    """How many calls from the same address come first."""
+    prefix: str = ""
+    """The path in the base address that the client was given."""
+
+
+def as_json(**fields: Any) -> Arguments:
+    return lambda models: {
+        "body": models.ContactRequest(**{"form_type": models.FormType.DEMO, "email": "maria@example.com"} | fields)
+    }
+
+
+def as_form(**fields: Any) -> Arguments:
+    return lambda models: {
+        "body": models.ContactForm(**{"form_type": models.FormType.VENTAS, "email": "maria@example.com"} | fields)
+    }
+
+
+def newer(name: str) -> Arguments:
+    return lambda _: {name: Newer.VALUE}
+
+
+def failing(operation: str, code: str, arguments: Arguments = lambda _: {}, **more: Any) -> Call:
+    return Call(operation, arguments=arguments, code=code, **more)
+
+
+CALLS = {
+    **{
+        f"{operation} as {kind}": Call(operation, "SuccessResponse", make(nombre="Ñandú"))
+        for operation in ("submit_contact", "submit_contact_legacy")
+        for kind, make in {"JSON": as_json, "a form": as_form}.items()
+    },
+    **{f"{name}": Call(name, "") for name in OPERATIONS if name.endswith("_options")},
+    "the index": Call("get_api_index", "ApiIndexResponse"),
+    "a section": Call("get_api_index", "ApiIndexResponse", lambda models: {"section": models.IndexSection.CONTACT}),
+    "the policy": Call("get_versioning", "VersioningResponse"),
+    **{
+        f"the state of a {service} version": Call(
+            "get_versioning",
+            "VersioningResponse",
+            lambda models: {"version": models.PublishedVersion.V1},
+            service=service,
+        )
+        for service in ("live", "retired")
+    },
+    "the endpoints": Call("get_v1_index", "EndpointListResponse"),
+    "those of POST": Call(
+        "get_v1_index", "EndpointListResponse", lambda models: {"method": models.EndpointMethod.POST}
+    ),
+    "the health": Call("get_health", "HealthResponse", lambda models: {"verbose": models.VerboseFlag.TRUE}),
+    "the document": Call("get_open_api_document", "OpenApiDocument"),
+    "the document, unchanged": Call("get_open_api_document", "", lambda _: {"if_none_match": "*"}),
+    "too long": failing("submit_contact", "invalid_body", as_json(nombre="a" * 201, ts=True)),
+    "an unknown kind": failing("submit_contact", "invalid_form_type", as_json(form_type=Newer.VALUE)),
+    "no address": failing("submit_contact", "invalid_email", as_form(email="maria")),
+    "captcha": failing("submit_contact", "bad_captcha", as_json(captcha_expected="aB3dE", captcha_input="xxxxx")),
+    "an old form": failing("submit_contact_legacy", "too_fast", as_form(ts="1")),
+    "an unknown section": failing("get_api_index", "invalid_parameter", newer("section")),
+    "an unknown version": failing("get_versioning", "invalid_parameter", newer("version")),
+    "a path outside the API": failing("get_health", "not_found", prefix="/nowhere"),
+    "a path inside the API": failing("get_health", "endpoint_not_found", prefix="/api/nowhere"),
+    "a path of no version": failing("get_api_index", "unsupported_api_version", prefix="/api/v9"),
+    "a refused method": failing("submit_contact", "method_not_allowed", as_json(), prefix="/api/versioning?"),
+    "a second form": failing("submit_contact", "rate_limit", as_json(), before=1),
+    "the 61st request": failing("get_versioning", "rate_limit_exceeded", before=60),
+    "a retired version": failing("get_v1_index", "api_version_sunset", service="retired"),
+    "no mail server": failing("submit_contact_legacy", "mail_delivery_failed", as_json(), service="mailless"),
+}
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The base address of each service."""
+    with SmtpServer() as down:
+        pass
+    with ExitStack() as stack:
+        yield {
+            name: f"http://127.0.0.1:{server.port}"
+            for name, environ in {"live": {}, "retired": SUNSET, "mailless": down.environ}.items()
+            for server in [stack.enter_context(serving(tmp_path_factory.mktemp(name), TRUSTED_PROXIES="1", **environ))]
+        }
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The package, its models, and the module of each operation."""
+    folder = tmp_path_factory.mktemp("client")
+    (folder / "openapi.json").write_text(json.dumps(DOCUMENT))
+    (folder / "config.yml").write_text("post_hooks: []")  # nobody reads the code, so it need not be formatted
+    options = ["--path", "openapi.json", "--config", "config.yml", "--output-path", PACKAGE, "--meta", "none"]
+    command = [sys.executable, "-m", "openapi_python_client", "generate", "--fail-on-warning", *options]
+    subprocess.run(command, cwd=folder, check=True, timeout=60)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        api = importlib.import_module(f"{PACKAGE}.api").__path__
+        modules = [each.name for each in pkgutil.walk_packages(api, f"{PACKAGE}.api.") if not each.ispkg]
+        modules.append(f"{PACKAGE}.models")
+        yield {name.rpartition(".")[2]: importlib.import_module(name) for name in modules} | {
+            "Client": importlib.import_module(PACKAGE).Client
+        }
+
+
+def untyped(value: Any) -> list[str]:
+    """The fields of an answer for which the generated models have no attribute."""
+    if isinstance(value, list):
+        return [name for item in value for name in untyped(item)]
+    if not attrs.has(type(value)):
+        return []
+    fields = attrs.asdict(value, recurse=False)
+    additional = fields.pop("additional_properties")
+    if not fields:  # It is a map, whose values have a type of their own.
+        return untyped(list(additional.values()))
+    return [*additional, *untyped(list(fields.values()))]
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_call_has_its_typed_answer(services: dict[str, str], generated: dict[str, Any], call: Call) -> None:
+    models = generated["models"]
+    client = generated["Client"](
+        services[call.service] + call.prefix,
+        headers={"X-Forwarded-For": next(addresses)},
+        raise_on_unexpected_status=True,
+    )
+    with client:
+        for _ in range(call.before + 1):
+            response = generated[call.operation].sync_detailed(client=client, **call.arguments(models))
+
+    if not call.answer:
+        assert (response.parsed, response.content) == (None, b"")
+        return
+    assert isinstance(response.parsed, getattr(models, call.answer))
+    assert response.parsed.to_dict() == json.loads(response.content)
+    # A document holds more than the few fields of it that a client reads.
+    assert call.answer == "OpenApiDocument" or untyped(response.parsed) == []
+    if call.code:
+        assert response.parsed.error.code is models.ErrorCode(call.code)
+        assert response.parsed.error.status == response.status_code
+
+
+def test_every_operation_is_called_and_every_error_provoked(generated: dict[str, Any]) -> None:
+    assert generated.keys() - {"models", "Client"} == OPERATIONS == {call.operation for call in CALLS.values()}
+    assert {call.code for call in CALLS.values()} - {""} == set(ErrorCode) - {ErrorCode.INTERNAL_ERROR}
