@@ -15,7 +15,7 @@ DEPLOY := nginx:nginx nft:nftables visudo:sudo ip:iproute2 systemd-analyze:syste
 MTA := postfix:postfix postfix:libsasl2-modules opendkim:opendkim opendkim-genkey:opendkim-tools
 BROWSER := chromium:chromium
 BROWSERS := $(BROWSER) firefox-esr:firefox-esr
-MESSAGE := spamassassin:spamassassin mutt:mutt
+MESSAGE := spamassassin:spamassassin
 REDIS := redis-server:redis-server
 ATTACK := nginx:nginx $(REDIS)
 BENCH := wrk:wrk nginx:nginx $(REDIS) $(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)):php-fpm
@@ -71,9 +71,8 @@ test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example fo
 	$(BIN)/python -m pytest --numprocesses=3 tests/browser
 
 # What SpamAssassin recommends brings its daemon, which Debian would start.
-test-message: $(VENV)/.dev node_modules/.package-lock.json ## Read the sales team's message as mail clients and spam filters do (pictures: build/messages)
+test-message: $(VENV)/.dev node_modules/.package-lock.json ## Let another program and a spam filter read the sales team's message
 	@$(call need,$(MESSAGE),--no-install-recommends)
-	@$(call need,$(BROWSER))
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/message
 
 test-redis: $(VENV)/.dev ## Test the limits that processes share with a real redis-server

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright
 
 ROOT = Path(__file__).parents[1]
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
@@ -27,17 +26,9 @@ PATIENCE = 20_000
 """Milliseconds within which anything that is to happen has happened, however busy the machine is."""
 
 
-@contextmanager
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = launch_chromium(playwright)
-        yield browser
-        browser.close()
-
-
 def launch_chromium(playwright: Playwright, **options: Any) -> Browser:
     program = shutil.which("chromium")
-    assert program, "`make test-browser` and `make test-message` install Chromium where it is missing"
+    assert program, "`make test-browser` installs Chromium where it is missing"
     return playwright.chromium.launch(executable_path=program, args=FLAGS, **options)
 
 
