@@ -44,7 +44,7 @@ libraries = echo "Installing the libraries of $(2) into $(1)" && $(call fetch,pi
 	--quiet --disable-pip-version-check --require-hashes -r $(2))
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo install test test-deploy test-browser test-message test-redis test-mta test-monitoring test-clients test-bounds attack lint lint-api format check fuzz mutants bench docs lock clean
+.PHONY: help run demo install test test-deploy test-browser test-message test-redis test-mta test-monitoring test-clients test-bounds attack lint lint-api format check fuzz bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -163,10 +163,6 @@ check: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters and all t
 
 fuzz: $(VENV)/.dev ## Try tens of thousands of hostile requests (15 to 20 minutes)
 	FUZZ_CASES=8000 $(BIN)/python -m pytest tests/fuzz --hypothesis-show-statistics
-
-mutants: $(VENV)/.dev ## Break app/ in 120 ways and tell which tests notice (an hour at most; the matrix: tools/mutants/matrix.md)
-	@$(call need,$(REDIS))
-	$(BIN)/python -m tools.mutants '$(ARGS)'
 
 bench: $(BENCH_VENV)/.bench ## Measure the service beside others and rewrite docs/performance.md (4 minutes)
 	@$(call need,$(BENCH))
