@@ -19,15 +19,11 @@ GIVE_UP_STEPS = 10
 
 _NAME = re.compile(
     r"(?:tmp|new|cur)/(([0-9]{11,20})\.[0-9]+\.([!-+.;-~0-9-]+))"
-    r"(?:,tries=([0-9]{1,9}),last=([0-9]{1,11}\.[0-9]{3})"
-    r"(?:,(waiting|refused)=([A-Za-z0-9]*)(?:\.([a-z]*)\.([0-9]{1,9})(?:\.([0-9]{1,11}))?(\.sending|\.doubt)?)?)?)?"
-    r"(?::2,([A-Za-z]*))?"
+    r",tries=([0-9]{1,9}),last=([0-9]{1,11}\.[0-9]{3})"
+    r",(waiting|refused)=([A-Za-z0-9]*)\.([a-z]*)\.([0-9]{1,9})(?:\.([0-9]{1,11}))?(\.sending|\.doubt)?"
+    r"(?::2,[A-Za-z]*)?"
 )
-"""``new/TIME.PROCESS.LOCAL_PART,tries=N,last=TIME,VERDICT=WORD.KIND.STEPS[.TURN][.MARK]`` and a mail reader's flags.
-
-The release before this one wrote neither KIND nor STEPS and noted doubt by the flag F, so in its names the flag counts.
-It reads the names of this one, too, and takes all behind ``=`` for the word.
-"""
+"""``new/TIME.PROCESS.LOCAL_PART,tries=N,last=TIME,VERDICT=WORD.KIND.STEPS[.TURN][.MARK]``; a mail reader adds flags."""
 
 SENDING, DOUBT = ".sending", ".doubt"
 """The marks of a message whose content is being sent, and of one whose content was sent without a reply."""
@@ -58,7 +54,7 @@ class Kept(NamedTuple):
     """The path of the file below MAIL_DIR."""
     local_part: str
     form_type: str
-    """The kind of form; empty for a message of the release before."""
+    """The kind of form; empty for a message that no form has made."""
     tries: int
     """The attempts that have ended. An attempt also counts once the content is sent."""
     steps: int
@@ -95,9 +91,6 @@ class Kept(NamedTuple):
     def after(self, now: float, word: str = "", *, refused: bool = False, mark: str = "") -> str:
         """The path after an attempt that began ``now``. A message in doubt stays so."""
         verdict, mark = "refused" if refused else "waiting", mark or (DOUBT if self.is_doubtful else "")
-        if mark:
-            # For the release before this one, F is the mark of doubt, and what is refused is not tried again.
-            verdict, mark = "refused", f"{mark}:2,F"
         steps, turn = self.steps + self.is_due(now), ""
         if self.tries and self.next_try and not self.is_due(now):
             turn = f".{int(self.next_try)}"  # an attempt out of turn does not move the next turn
@@ -115,15 +108,10 @@ def read_path(path: str, now: float, *, has_server: bool) -> Kept | None:
     match = _NAME.fullmatch(path)
     if match is None:
         return None
-    unique, nanoseconds, local_part, tried, last, verdict, word, form_type, step, later, mark, flags = match.groups()
-    stored_at, tries = int(nanoseconds) / 1e9, int(tried or 0)
-    tried_at = float(last) if tries else None
-    since = stored_at if tried_at is None else tried_at
-    if step is None:  # of the release before
-        steps, doubtful = max(tries - 1, 0), "F" in (flags or "") or (tries > 0 and verdict is None)
-    else:
-        steps, doubtful = int(step), mark is not None
-
+    unique, nanoseconds, local_part, tried, last, verdict, word, form_type, step, later, mark = match.groups()
+    stored_at, tries, steps, doubtful = int(nanoseconds) / 1e9, int(tried), int(step), mark is not None
+    since = float(last)
+    tried_at = since if tries else None
     turn = float(later or 0) or since + (PAUSES[steps] if steps < len(PAUSES) else LATER_PAUSE)
     if since > now + 60:  # the clock has been set back
         turn = now
@@ -139,7 +127,7 @@ def read_path(path: str, now: float, *, has_server: bool) -> Kept | None:
     elif is_last and now >= ends_at:
         state = State.GIVEN_UP
     next_try = turn if state is State.WAITING and not is_last else None
-    known = (stored_at, unique, path, local_part, form_type or "", tries, steps, tried_at, word or "", doubtful)
+    known = (stored_at, unique, path, local_part, form_type, tries, steps, tried_at, word, doubtful)
     return Kept(*known, state, next_try)
 
 

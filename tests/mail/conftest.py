@@ -35,8 +35,8 @@ REQUEST = "3f0c9a1b5566778899aabbccddeeff00"
 NAMES = {
     "new": ",tries=0,last={stored},waiting=.demo.0",
     "waiting": ",tries=1,last=1700000000.000,waiting=451.demo.0",
-    "in doubt": ",tries=1,last=1700000000.000,refused=.demo.0.doubt:2,F",
-    "in doubt, then deferred": ",tries=2,last=1700000000.000,refused=451.demo.1.doubt:2,F",
+    "in doubt": ",tries=1,last=1700000000.000,waiting=.demo.0.doubt",
+    "in doubt, then deferred": ",tries=2,last=1700000000.000,waiting=451.demo.1.doubt",
     "refused": ",tries=1,last=1700000000.000,refused=550.demo.0",
     "given up": ",tries=35,last={late},waiting=451.demo.34",
 }

@@ -98,7 +98,7 @@ class TestList:
             (long, "demo", 90, NAMES["new"]),
             (2, "ventas", 7_300, f",tries=4,last={now - 700}.000,waiting=451.ventas.3"),
             (3, "demo", 7_200, f",tries=2,last={now - 301}.000,waiting=ConnectionRefusedError.demo.1"),
-            (4, "distribuidor", 3_000, f",tries=1,last={now - 2_999}.000,refused=.distribuidor.0.doubt:2,F"),
+            (4, "distribuidor", 3_000, f",tries=1,last={now - 2_999}.000,waiting=.distribuidor.0.doubt"),
             (5, "demo", 59, f",tries=1,last={now - 58}.000,refused=550.demo.0"),
             (6, "demo", 6 * DAY, f",tries=35,last={now - 900}.000,waiting=TimeoutError.demo.34"),
         ):
@@ -124,7 +124,7 @@ class TestList:
         now = int(time.time())
         keep(mail_dir, letter(1), f",tries=4,last={now - 700}.000,waiting=451.demo.3", age=7_300)
         long = f"{REQUEST}.0123456789abcdef"
-        keep(mail_dir, letter(long), f",tries=1,last={now - 60}.000,refused=.onboarding.0.doubt:2,F", age=60)
+        keep(mail_dir, letter(long), f",tries=1,last={now - 60}.000,waiting=.onboarding.0.doubt", age=60)
 
         result = mail("list", "--json", server=absent_server)
 

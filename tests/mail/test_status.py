@@ -23,7 +23,7 @@ MINUTE, HOUR = 60, 3600
 STATUS = [*FLASK_MAIL, "status"]
 
 NEW = NAMES["new"]
-BEING_SENT = ",tries=1,last={stored},refused=.demo.0.sending:2,F"
+BEING_SENT = ",tries=1,last={stored},waiting=.demo.0.sending"
 
 Messages = list[tuple[str, int]]
 """The end of each message's name, and its age in seconds."""
