@@ -1,7 +1,5 @@
 """How long another client waits while the service works on one hostile request.
 
-    python -m tests.attack.delay HOST:PORT|unix:PATH [PART OF A NAME ...]
-
 The service must run with TRUSTED_PROXIES=1, as every request comes from an address of its own that no quota refuses.
 Without SMTP_HOST it stores the forms that are valid.
 """
@@ -11,8 +9,6 @@ from __future__ import annotations
 import http.client
 import itertools
 import socket
-import statistics
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -124,17 +120,3 @@ def measure(
                     time.sleep(_PAUSE_SECONDS * 10)  # The answer that the neighbour waits for counts, too.
                     delays.append(neighbour.longest)
             yield Measurement(name, status, delays, min(times))
-
-
-def main(address: str, *parts: str) -> None:
-    """Print a line per input, in milliseconds."""
-    chosen = {name: request for name, request in REQUESTS.items() if not parts or any(part in name for part in parts)}
-    sys.stdout.write("delay of another client: median  smallest  largest   took  status  input\n")
-    for name, status, delays, took in measure(connector(address), {"undisturbed": _PLAIN} | chosen):
-        shown = (statistics.median(delays), min(delays), max(delays), took)
-        times = "".join(f"{seconds * 1000:9.1f}" for seconds in shown)
-        sys.stdout.write(f"{times.rjust(54)}  {status:>6}  {name}\n")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

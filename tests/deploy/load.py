@@ -12,10 +12,6 @@ from dataclasses import dataclass, field
 
 from tests.deploy.site import Site
 from tests.factories import contact_body
-from tests.server.gunicorn import ROOT
-
-FIGURES = ROOT / "build" / "deploy-figures.txt"
-"""What the tests measured in passing; it decides nothing."""
 
 _clients = (f"127.{a}.{b}.{c}" for a, b, c in itertools.product(range(64, 255), range(256), range(1, 255)))
 _next = threading.Lock()
@@ -27,21 +23,12 @@ def new_client() -> str:
         return next(_clients)
 
 
-def note(*lines: str) -> None:
-    """Add lines to the figures."""
-    FIGURES.parent.mkdir(exist_ok=True)
-    with FIGURES.open("a") as file:
-        file.write("\n".join(lines) + "\n")
-
-
 @dataclass
 class Load:
     """What the clients met, so far."""
 
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often a method had an outcome: the status with the error's code, or what broke."""
-    seconds: dict[str, list[float]] = field(default_factory=lambda: {"GET": [], "POST": []})
-    """How long each answer took, by method."""
 
     def answered(self, method: str) -> int:
         return sum(count for (asked, _), count in self.outcomes.items() if asked == method)
@@ -53,21 +40,6 @@ class Load:
         while any(self.answered(method) < count for method, count in wanted.items()):
             assert time.monotonic() < deadline, self.outcomes
             time.sleep(0.01)
-
-    def report(self, title: str) -> None:
-        """Note the latencies for whoever wants to know them."""
-        lines = [title]
-        for method, seconds in self.seconds.items():
-            times = sorted(seconds)
-            shown = ", ".join(
-                f"{name} {times[int(share * (len(times) - 1))] * 1000:.1f} ms" for name, share in QUANTILES
-            )
-            counts = [f"{count} x {outcome}" for (asked, outcome), count in self.outcomes.items() if asked == method]
-            lines.append(f"    {method:4} {shown} ({', '.join(counts)})")
-        note(*lines)
-
-
-QUANTILES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
 
 
 @contextmanager
@@ -88,11 +60,9 @@ def load(served: Site, *, readers: int = 4, writers: int = 4) -> Iterator[Load]:
 
     def work(method: str) -> None:
         while not stop.is_set():
-            begun = time.perf_counter()
             outcome = ask(method)
             with lock:
                 load.outcomes[method, outcome] += 1
-                load.seconds[method].append(time.perf_counter() - begun)
 
     methods = ["GET"] * readers + ["POST"] * writers
     threads = [threading.Thread(target=work, args=(method,)) for method in methods]

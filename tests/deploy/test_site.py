@@ -25,7 +25,7 @@ import trustme
 from app.api.body import MAX_BODY_BYTES
 from tests.api.fields import CONSTANT, SERVICE_DESC
 from tests.client import DOCUMENT, validate_response
-from tests.deploy.load import new_client, note
+from tests.deploy.load import new_client
 from tests.deploy.site import RELAY, RELAYED, SERVER_NAME, Answer, Site, site
 from tests.factories import LOG_TIME, contact_body
 from tests.waiting import wait_until
@@ -216,7 +216,6 @@ def test_the_document_is_compressed_without_a_change(served: Site, plain: Answer
 def test_the_document_is_at_most_a_quarter_on_the_way(served: Site, plain: Answer) -> None:
     size, compressed = len(plain.body), len(document(served, b"Accept-Encoding: gzip\r\n").body)
 
-    note(f"/openapi.json: {size} bytes, {compressed} compressed")
     assert compressed * 4 < size
 
 

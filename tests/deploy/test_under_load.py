@@ -86,7 +86,6 @@ def test_a_reload_of_nginx_fails_no_request(shared: UnderLoad) -> None:
             served.nginx.send_signal(signal.SIGHUP)
         clients.wait_for(ANSWERS)
 
-    clients.report("reload of nginx, twice")
     assert clients.outcomes.keys() == ALL_WELL
     shared.assert_each_message_arrived_once(clients)
 
@@ -103,7 +102,6 @@ def test_a_reload_of_gunicorn_fails_no_request(shared: UnderLoad, instances: tup
                 served.wait_for_exit(old)
         clients.wait_for(ANSWERS)
 
-    clients.report(f"reload of gunicorn, {len(instances)} process(es), twice each")
     assert clients.outcomes.keys() == ALL_WELL
     shared.assert_each_message_arrived_once(clients)
 
@@ -118,7 +116,6 @@ def test_workers_that_end_after_some_requests_fail_none(tmp_path: Path) -> None:
             clients.wait_for(ANSWERS)
             renewed = sum(served.log(instance).count("Autorestarting worker") for instance in ("0", "1"))
 
-    clients.report("workers of 40 requests each")
     assert renewed >= 2
     assert clients.outcomes.keys() == ALL_WELL
     own.assert_each_message_arrived_once(clients)
@@ -133,7 +130,6 @@ def test_an_upgrade_of_one_process_after_the_other_fails_no_request(shared: Unde
                 served.restart(instance)
         clients.wait_for(ANSWERS)
 
-    clients.report("restart of both processes, one after the other, twice")
     assert clients.outcomes.keys() == ALL_WELL
     shared.assert_each_message_arrived_once(clients)
 
@@ -152,7 +148,6 @@ def test_a_new_program_that_takes_over_fails_no_request(shared: UnderLoad) -> No
     os.kill(int(re.findall(r"Listening at: \S+ \((\d+)\)", served.log("0"))[-1]), signal.SIGTERM)
     served.wait_for_exit(new)
 
-    clients.report("SIGUSR2")
     assert clients.outcomes.keys() == ALL_WELL
     shared.assert_each_message_arrived_once(clients)
 
@@ -164,7 +159,6 @@ def test_a_stop_fails_no_request_that_was_accepted(shared: UnderLoad) -> None:
         served.stop("0")
         clients.wait_for(ANSWERS)
 
-    clients.report("stop of the only process")
     # Those that came afterwards were told so, and nothing of theirs was begun.
     assert clients.outcomes.keys() == ALL_WELL | {("GET", "500 internal_error"), ("POST", "500 internal_error")}
     shared.assert_each_message_arrived_once(clients)
@@ -214,8 +208,6 @@ def test_slow_clients_cost_nobody_else_anything(shared: UnderLoad) -> None:
                 drip(slow)
                 beside.wait_for(ANSWERS)
 
-    without.report("without slow clients")
-    beside.report(f"beside {SLOW_CLIENTS} slow clients")
     assert without.outcomes.keys() == beside.outcomes.keys() == ALL_WELL
     # They had not sent enough to be requests, so none of the service's threads has heard of them.
     assert served.log("0").count('"route": "/contact.php"') == 0
@@ -266,7 +258,6 @@ def test_resets_over_http_2_pass_at_100_a_second_and_fail_nobody_else(shared: Un
         attacker.result()
     seconds = time.monotonic() - begun
 
-    beside.report("beside a client that resets its requests")
     assert beside.outcomes.keys() == ALL_WELL
     # However slow the machine is, nginx lets through no more in that time.
     assert 0 < served.log("0").count('"client": "127.9.9.0/24"') <= BURST + RATE * (seconds + 1)

@@ -6,19 +6,15 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.deploy.site import unit_environment
 from tests.factories import contact_body
 from tests.mail.server import SmtpServer
-from tests.monitoring.prometheus import FOR, INTERVAL, Prometheus, prometheus
+from tests.monitoring.prometheus import FOR, Prometheus, prometheus
 from tests.monitoring.rules import RULES
 from tests.ports import free_port
-from tests.server.gunicorn import PATIENCE, ROOT, serving
-
-RECORD = ROOT / "build" / "alert.txt"
-"""The way of the alert; it decides nothing."""
+from tests.server.gunicorn import PATIENCE, serving
 
 NAME = "PublicWebInterfaceMailServerFails"
 STATES = {"waiting", "in_doubt", "refused", "given_up", "stored"}
@@ -30,10 +26,6 @@ def test_an_outage_of_the_mail_server_is_one_alert_until_it_is_over(tmp_path: Pa
     shipped = [unit_environment(instance)["METRICS_BIND"] for instance in ("0", "1")]
     targets = [f"127.0.0.1:{free_port()}" for _ in shipped]
     mail_server = SmtpServer()
-    said: list[tuple[float, str]] = []
-
-    def say(what: str) -> None:
-        said.append((datetime.now(UTC).timestamp(), what))
 
     with ExitStack() as stack:
         with mail_server:
@@ -47,13 +39,11 @@ def test_an_outage_of_the_mail_server_is_one_alert_until_it_is_over(tmp_path: Pa
             watch = stack.enter_context(prometheus(tmp_path, shipped, targets))
             watch.wait_until(lambda: watch.value('sum(mail_check_success{check="server"})') == len(targets))
             assert watch.alerts(NAME) == []
-            say("the mail server stops")
         watch.wait_until(lambda: is_firing(watch))
         servers[0].request("POST", "/contact.php", json.dumps(contact_body()).encode(), JSON)
         watch.wait_until(lambda: all(map(watch.query, selectors())))
         assert {series["metric"]["state"] for series in watch.query("mail_messages")} == STATES
         (before,) = watch.alerts(NAME)
-        say("one of the two processes dies")
         servers[1].process.kill()
         servers[1].process.wait(PATIENCE)
         watch.wait_until(lambda: watch.value("sum(up)") == 1)
@@ -61,15 +51,12 @@ def test_an_outage_of_the_mail_server_is_one_alert_until_it_is_over(tmp_path: Pa
         watch.wait_until(lambda: evaluations(watch) > evaluated + 3)
         (after,) = watch.alerts(NAME)
         assert (after["state"], after["activeAt"]) == ("firing", before["activeAt"])
-        say("the mail server is back")
         with mail_server:
             watch.wait_until(lambda: watch.alerts(NAME) == [])
-            say("resolved")
             (pending,) = times(watch, "pending")
             (firing,) = times(watch, "firing")
 
     assert round(firing[0] - pending[0], 3) >= float(FOR.removesuffix("s"))
-    write([*said, (pending[0], "pending"), (firing[0], "firing")])
 
 
 def selectors() -> list[str]:
@@ -89,12 +76,3 @@ def times(watch: Prometheus, state: str) -> Iterator[list[float]]:
     """The times at which Prometheus found the alert in that state, for each of its series."""
     for series in watch.query(f'ALERTS{{alertname="{NAME}", alertstate="{state}"}}[10m]'):
         yield [float(time) for time, _ in series["values"]]
-
-
-def write(said: list[tuple[float, str]]) -> None:
-    lines = [f"{NAME}, with for: {FOR} in place of 5m and every {INTERVAL} in place of 15s"]
-    for time, what in sorted(said):
-        moment = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")
-        lines.append(f"{moment}  {what}")
-    RECORD.parent.mkdir(exist_ok=True)
-    RECORD.write_text("\n".join([*lines, ""]))
