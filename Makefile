@@ -12,10 +12,10 @@ PYTEST := $(BIN)/python -m pytest
 
 # The programs that a target starts, each with its package in Debian.
 DEPLOY := nginx:nginx nft:nftables visudo:sudo ip:iproute2 systemd-analyze:systemd jq:jq curl:curl
-MTA := postfix:postfix postfix:libsasl2-modules opendkim:opendkim opendkim-genkey:opendkim-tools
+MTA := postfix:postfix postfix:libsasl2-modules
 BROWSER := chromium:chromium
-BROWSERS := $(BROWSER) firefox-esr:firefox-esr
 MESSAGE := spamassassin:spamassassin
+NIGHTLY := firefox-esr:firefox-esr opendkim:opendkim opendkim-genkey:opendkim-tools
 REDIS := redis-server:redis-server
 ATTACK := nginx:nginx $(REDIS)
 BENCH := wrk:wrk nginx:nginx $(REDIS) $(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)):php-fpm
@@ -44,7 +44,7 @@ libraries = echo "Installing the libraries of $(2) into $(1)" && $(call fetch,pi
 	--quiet --disable-pip-version-check --require-hashes -r $(2))
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo install test test-deploy test-browser test-message test-redis test-mta test-monitoring test-clients test-bounds attack lint lint-api format check fuzz bench docs lock clean
+.PHONY: help run demo install test test-deploy test-browser test-message test-redis test-mta test-monitoring test-clients test-bounds attack lint lint-api format check nightly fuzz bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,8 +64,8 @@ test-deploy: $(VENV)/.dev ## Test deploy/ with the real nginx
 	@$(call need,$(DEPLOY))
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/deploy
 
-test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example form and the reference in Chromium, the form in Firefox too (pictures: build/screenshots)
-	@$(call need,$(BROWSERS))
+test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example form and the reference in Chromium (pictures: build/screenshots)
+	@$(call need,$(BROWSER))
 	$(BIN)/python -m pytest --numprocesses=3 tests/browser
 
 # What SpamAssassin recommends brings its daemon, which Debian would start.
@@ -105,7 +105,7 @@ test-clients: $(VENV)/.dev ## Generate a client from the document, and call the 
 	$(BIN)/python -m pytest tests/clients
 
 # Of each library that setup.cfg names for the service, the lowest release that it allows or the newest that there is. The
-# tools of the tests stay those of the lock file. CI runs what needs one process, on the lowest: BOUNDS=lowest ARGS=...
+# tools of the tests stay those of the lock file.
 BOUNDS := lowest newest
 test-bounds: $(BOUNDS:%=.venv-%/.bounds) ## Test with the lowest and with the newest libraries that setup.cfg allows (10 minutes)
 	@for bound in $(BOUNDS); do echo "With the $$bound libraries:"; \
@@ -147,14 +147,21 @@ SHARED_LIMITS := app/ratelimit/shared.py
 CHECKS := lint test-browser test-deploy test test-redis lint-api
 JOBS := 2
 
-check: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters and all tests but the attacks, side by side, and report the coverage
-	@$(call need,$(DEPLOY) $(BROWSERS) $(REDIS))
+check: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters and the tests that every change must pass, side by side, and report the coverage
+	@$(call need,$(DEPLOY) $(BROWSER) $(REDIS))
 	$(BIN)/coverage erase
 	@echo "$(JOBS) at a time, each shown when it has ended: $(CHECKS)"
 	@$(MAKE) --jobs=$(JOBS) --output-sync=target $(CHECKS) PYTEST="$(BIN)/coverage run -m pytest"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --omit=$(SHARED_LIMITS)
 	$(BIN)/coverage report --include=$(SHARED_LIMITS)
+
+# The tests with the mark nightly: kills at every step, requests under load, Firefox, DKIM, a real Prometheus, all attacks.
+MARKED := test test-deploy test-browser test-mta test-monitoring attack
+nightly: $(VENV)/.dev node_modules/.package-lock.json ## Run what takes too long for each change (an hour)
+	@$(call need,$(NIGHTLY))
+	$(MAKE) test-clients test-message test-bounds fuzz
+	KILLS=50 PYTEST_ADDOPTS="-m nightly" $(MAKE) $(MARKED)
 
 fuzz: $(VENV)/.dev ## Try tens of thousands of hostile requests (15 to 20 minutes)
 	FUZZ_CASES=8000 $(BIN)/python -m pytest tests/fuzz --hypothesis-show-statistics

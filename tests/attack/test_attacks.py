@@ -57,6 +57,7 @@ def assert_nobody_else_failed(others: Load) -> None:
     assert {outcome for _, outcome in others.outcomes} == {"200"}, others.outcomes
 
 
+@pytest.mark.nightly
 class TestUnreadBodies:
     """Attack 1: clients that are refused, whose bodies nobody reads, make the requests of others fail."""
 
@@ -87,6 +88,7 @@ class TestUnreadBodies:
         assert_nobody_else_failed(others)
 
 
+@pytest.mark.nightly
 class TestWorstInputs:
     """Attack 2: one form that holds the interpreter's lock."""
 
@@ -120,6 +122,7 @@ class TestOddTargets:
         assert through_nginx == 400
 
 
+@pytest.mark.nightly
 class TestExhaustion:
     """Attack 4: threads."""
 
@@ -146,6 +149,7 @@ class TestExhaustion:
         assert threads <= self.THREADS
 
 
+@pytest.mark.nightly
 class TestOddFiles:
     """Attack 5: files in MAIL_DIR that are no messages."""
 
@@ -191,6 +195,7 @@ class TestReplyWithoutEnd:
         assert sent < FLOOD
 
 
+@pytest.mark.nightly
 class TestHalfSentHeads:
     """Attack 7: one address that takes all connections of nginx; limit_conn counts from the first whole head on."""
 

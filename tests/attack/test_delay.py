@@ -12,6 +12,8 @@ from tests.attack.delay import measure
 from tests.attack.inputs import BODIES, REQUESTS
 from tests.server.gunicorn import Server, serving
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:

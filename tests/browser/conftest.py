@@ -25,9 +25,10 @@ LAUNCH = {"chromium": launch_chromium, "firefox": launch_firefox}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run the tests that are marked so in Firefox, too."""
+    """Run the tests that are marked so in Firefox, too, by night."""
     if metafunc.definition.get_closest_marker("firefox"):
-        metafunc.parametrize("browser", LAUNCH, indirect=True, scope="session")
+        browsers = ["chromium", pytest.param("firefox", marks=pytest.mark.nightly)]
+        metafunc.parametrize("browser", browsers, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,8 @@ from tests.factories import contact_body
 from tests.mail.server import SmtpServer
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.nightly
+
 ALL_WELL = {("GET", "200"), ("POST", "200")}
 ANSWERS = 50
 SLOW_CLIENTS = 100

@@ -19,7 +19,6 @@ LONGER_CASES = max(CASES // 8, 1)
 
 fuzzed = settings(
     max_examples=CASES,
-    derandomize=BOUNDED,
     # One client or server serves all cases: each comes from an address of its own.
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from tests.deploy.site import unit_environment
 from tests.factories import contact_body
 from tests.mail.server import SmtpServer
@@ -15,6 +17,8 @@ from tests.monitoring.prometheus import FOR, Prometheus, prometheus
 from tests.monitoring.rules import RULES
 from tests.ports import free_port
 from tests.server.gunicorn import PATIENCE, serving
+
+pytestmark = pytest.mark.nightly
 
 NAME = "PublicWebInterfaceMailServerFails"
 STATES = {"waiting", "in_doubt", "refused", "given_up", "stored"}

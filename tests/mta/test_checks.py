@@ -14,6 +14,8 @@ from tests.factories import make_settings
 from tests.mail.conftest import letter
 from tests.mta.postfix import CLOSED_WHILE_IDLE, PATIENCE, Postfix, running
 
+pytestmark = pytest.mark.nightly
+
 CHECKS = int(3600 / CHECK_INTERVAL)
 LOGINS = 12
 """An idle process logs in at most so many times an hour."""

@@ -70,6 +70,7 @@ def test_every_kind_of_form_arrives_encrypted(serve: Serve) -> None:
             assert "with ESMTPS" in message["Received"]
 
 
+@pytest.mark.nightly
 def test_international_addresses_arrive(serve: Serve) -> None:
     sales = {"SALES_EMAIL": "ventas@xn--bcher-kva.example"}
     with running() as postfix, serve(postfix.environ | sales) as service:
@@ -81,6 +82,7 @@ def test_international_addresses_arrive(serve: Serve) -> None:
     assert len(delivered) == len(INTERNATIONAL)
 
 
+@pytest.mark.nightly
 def test_a_recipient_who_is_refused_takes_nothing_from_another(serve: Serve) -> None:
     sales = {"SALES_EMAIL": "nadie@example.com,ventas@example.com"}
     with running(NO_SUCH_USER, r" rcpt=1/2 ") as postfix, serve(postfix.environ | sales) as service:
@@ -94,6 +96,7 @@ def test_a_recipient_who_is_refused_takes_nothing_from_another(serve: Serve) -> 
         assert "nadie" not in log
 
 
+@pytest.mark.nightly
 def test_the_operator_is_told_who_is_refused(serve: Serve) -> None:
     sales = {"SALES_EMAIL": "nadie@example.com,ventas@example.com"}
     with running(NO_SUCH_USER, r" rcpt=1/2 ") as postfix, serve(postfix.environ | sales) as service:
@@ -105,6 +108,7 @@ def test_the_operator_is_told_who_is_refused(serve: Serve) -> None:
         assert len(postfix.delivered()) == 1
 
 
+@pytest.mark.nightly
 def test_a_message_whose_recipients_are_all_refused_is_kept(serve: Serve) -> None:
     sales = {"SALES_EMAIL": "nadie@example.com"}
     with running(NO_SUCH_USER, REFUSED) as postfix, serve(postfix.environ | sales) as service:
@@ -116,6 +120,7 @@ def test_a_message_whose_recipients_are_all_refused_is_kept(serve: Serve) -> Non
         assert postfix.delivered() == []
 
 
+@pytest.mark.nightly
 def test_what_meets_a_full_queue_is_kept_and_can_be_sent_once_there_is_room(serve: Serve) -> None:
     no_room = str(10**15)  # octets; Postfix compares it with the room on the disk
     with running(REFUSED, NO_ROOM, queue_minfree=no_room) as postfix:
@@ -135,6 +140,7 @@ def test_what_meets_a_full_queue_is_kept_and_can_be_sent_once_there_is_room(serv
         assert undelivered(service) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("interrupt", "times"),
     [pytest.param(Postfix.reload, 8, id="reload"), pytest.param(Postfix.restart, 3, id="restart")],
@@ -177,6 +183,7 @@ def test_no_form_is_lost_while_postfix_is_interrupted(
     assert [name for name, status in answers.items() if status == 200 and delivered[name] != 1] == []
 
 
+@pytest.mark.nightly
 def test_a_form_arrives_after_postfix_has_closed_an_idle_connection(serve: Serve) -> None:
     with running(CLOSED_WHILE_IDLE, smtpd_timeout="5s") as postfix, serve(postfix.environ) as service:
         postfix.wait_for("timeout after EHLO")
