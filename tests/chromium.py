@@ -39,18 +39,13 @@ def launch_firefox(playwright: Playwright) -> Browser:
     return playwright.firefox.launch(executable_path=program, channel="moz-firefox")
 
 
-def axe_findings(page: Page, part: str | None = None, rules: Sequence[str] | None = None) -> list[Any]:
-    """The faults that axe-core finds in the page, or in a part of it, and those that it leaves to a person to judge.
-
-    Without ``rules`` it looks for all that it looks for by default.
-    """
+def axe_findings(page: Page, rules: Sequence[str]) -> list[Any]:
+    """The faults that axe-core finds in the page by these rules, and those that it leaves to a person to judge."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text())
     # In full are only these two kinds of results: to describe every element that passes takes most of the time.
-    options: dict[str, Any] = {"resultTypes": ["violations", "incomplete"]}
-    if rules:
-        options["runOnly"] = list(rules)
-    result: dict[str, Any] = page.evaluate("([part, options]) => axe.run(part ?? document, options)", [part, options])
+    options = {"resultTypes": ["violations", "incomplete"], "runOnly": list(rules)}
+    result: dict[str, Any] = page.evaluate("options => axe.run(document, options)", options)
     return [
         (finding["id"], node["html"], node["failureSummary"])
         for finding in result["violations"] + result["incomplete"]

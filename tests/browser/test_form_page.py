@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Route, expect
 
-from tests.browser.conftest import Later
-from tests.browser.relay import Relay
-from tests.browser.steps import RECEIVED, spend_quota
-from tests.browser.translation import Translation
-from tests.browser.visitor import FIELDS, THEMES, VIEWPORTS, Theme, Visitor
+from tests.browser.steps import RECEIVED
+from tests.browser.visitor import THEMES, VIEWPORTS, Theme, Visitor
 from tests.browser.website import FOLDER, Website
-from tests.mail.server import SmtpServer, parse, text_of
+from tests.mail.server import SmtpServer, parse
 from tests.server.gunicorn import Server
 from tests.waiting import wait_until
 
-ENGLISH: dict[str, str] = json.loads((Path(__file__).parent / "english.json").read_text())
 MAX_BYTES = 40 * 1024
-CONSTANT = {"Error: {title}", "."}
-"""What is the same in both languages."""
 
 
 def test_the_three_files_are_light() -> None:
@@ -128,65 +119,8 @@ def test_the_confirmation_is_printed_on_one_sheet(visitor: Visitor, mail_server:
     assert visitor.confirmation.evaluate("element => getComputedStyle(element).color") == "rgb(22, 34, 46)"
 
 
-@pytest.fixture
-def english_website(website: Website) -> Iterator[None]:
-    website.adapt = lambda page: Translation(page, "en", ENGLISH).page
-    yield
-    website.adapt = str
-
-
-def spanish_on(page: Page) -> list[str]:
-    shown = page.locator("html").evaluate(
-        "page => [document.title, page.innerText, ...[...page.querySelectorAll('*')].map(element => element.ariaLabel)]"
-        ".join('\\n')"
-    )
-    return [text for text in ENGLISH if text not in CONSTANT and re.search(rf"\b{re.escape(text)}", shown)]
-
-
-@pytest.mark.usefixtures("english_website")
-def test_another_language_is_a_matter_of_the_texts_in_the_page(
-    visitor: Visitor, service: Server, mail_server: SmtpServer, relay: Relay, later: Later
-) -> None:
-    """The texts are replaced in index.html alone: no word of Spanish is left in any state."""
-    page = visitor.page
-    visitor.open()
-    assert spanish_on(page) == []
-    page.get_by_role("button", name="Send request").click()
-    expect(page.get_by_role("link", name="Choose how we can help you.")).to_be_visible()
-    expect(page).to_have_title("Error: Contact sales")
-    assert spanish_on(page) == []
-
-    page.get_by_label("Register my business").check()
-    page.get_by_label("Line of business").select_option("Retail")
-    for label, name in (("Full name", "nombre"), ("Company", "empresa"), ("E-mail address", "email")):
-        page.get_by_label(label).fill(FIELDS[name])
-    page.get_by_role("button", name="Listen to the code").click()
-    assert page.evaluate("window.language") == "en"
-    page.get_by_label("Code in the picture", exact=True).fill("".join(re.findall(r"\w", page.evaluate("spoken"))))
-    spend_quota(service)
-    page.get_by_role("button", name="Send request").click()
-    expect(page.get_by_text("We have just received another form")).to_be_visible()
-    assert spanish_on(page) == []
-
-    later()
-    mail_server.on_message = relay.cut
-    page.get_by_role("button", name="Send request").click()
-    expect(page.get_by_text("Do you want to send it again?")).to_be_visible()
-    assert spanish_on(page) == []
-
-    mail_server.on_message = lambda: None
-    later()
-    page.get_by_role("button", name="Send again").click()
-    expect(page.get_by_role("heading", name="We have received your request")).to_be_visible()
-    assert spanish_on(page) == []
-    assert "Sector: Retail" in text_of(mail_server.arrivals[1])
-    assert "Aviso: This may be a repeat" in text_of(mail_server.arrivals[1])
-
-
-def test_every_text_is_in_the_page_and_has_a_translation() -> None:
-    translation = Translation((FOLDER / "index.html").read_text(), "en", ENGLISH)
-
-    assert translation.used == ENGLISH.keys()
+def test_every_text_is_in_the_page() -> None:
+    """To translate the form is to replace those of the page."""
     module, style = ((FOLDER / f"contact-form.{kind}").read_text() for kind in ("js", "css"))
     code = re.sub(r"/\*.*?\*/|//.*", "", module, flags=re.DOTALL)
     # What a person reads has a space in it: in the module only addresses of elements have.

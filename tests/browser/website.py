@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -22,8 +22,6 @@ class Website:
     """Serves the example to any number of visitors, to each with the service that their address names."""
 
     def __init__(self) -> None:
-        self.adapt: Callable[[str], str] = str
-        """What the developer of the website makes of the page."""
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
 
     def address(self, service: str, path: str | None = None, query: str = "") -> str:
@@ -49,7 +47,7 @@ class _Handler(SimpleHTTPRequestHandler):
         service, path = urljoin(target, "/").removesuffix("/"), urlsplit(target).path
         page, replaced = ACTION.subn(lambda known: service + (path or known[1]), (FOLDER / "index.html").read_text())
         assert replaced == 1
-        body = self._website.adapt(page).encode()
+        body = page.encode()
         self._policy = POLICY.replace("<service>", service)
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
