@@ -107,22 +107,6 @@ def test_the_unit_shuts_its_programs_in(units: Path, unit: str, most: int) -> No
     assert check.returncode == 0, check.stdout
 
 
-def test_what_tells_the_operator_is_shut_in_like_the_service_but_for_sendmail() -> None:
-    """systemd 252 and 257 ran these units with Postfix, and 252 with Exim, when it was tried by hand."""
-    sandbox, sendmail = ((DEPLOY / "systemd" / folder).glob("*.conf") for folder in FOLDERS)
-    (common,), (added,) = map(list, (sandbox, sendmail))
-    lines = list(added.read_text().rpartition("RuntimeDirectoryPreserve=yes\n")[2].splitlines())
-
-    assert [line for line in lines if not line.startswith("#")] == [
-        "CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_FOWNER CAP_SETGID CAP_SETUID",
-        "ReadWritePaths=/var",
-        "RestrictAddressFamilies=AF_NETLINK",
-        "SystemCallFilter=@setuid capset",
-    ]
-    # systemd reads the files in the order of their names. Read first, the line of system calls would have no effect.
-    assert common.name < added.name
-
-
 @pytest.mark.parametrize("unit", TELLING)
 def test_what_tells_the_operator_takes_nothing_of_that_back(unit: str) -> None:
     common = read_unit(SERVICE)["Service"].keys() - {"Type", "EnvironmentFile", "ExecStart", "TimeoutStopSec"}
@@ -285,29 +269,3 @@ def test_every_error_of_nginx_s_own_has_an_answer(status: int) -> None:
 
 def test_a_client_s_own_forwarded_address_is_thrown_away() -> None:
     assert re.findall(r"proxy_set_header X-Forwarded-For (.*);", LOCATION) == ["$remote_addr"]
-
-
-PATHS_OF_THE_UNIT = {
-    "User": "public-web-interface",
-    "Group": "www-data",
-    "WorkingDirectory": "/opt/public-web-interface/current",
-    "EnvironmentFile": "/etc/public-web-interface.env",
-    "RuntimeDirectory": "public-web-interface/%i",
-    "RuntimeDirectoryMode": "0750",
-    "StateDirectoryMode": "0700",
-    "Type": "notify",
-    "Restart": "always",
-    "KillMode": "mixed",
-    "CPUAffinity": "%i",
-    "ExecReload": "/bin/kill -HUP $MAINPID",
-}
-
-
-def test_the_unit_says_what_the_page_and_the_site_rely_on() -> None:
-    unit = read_unit()["Service"]
-
-    assert {name: unit[name] for name in PATHS_OF_THE_UNIT} == PATHS_OF_THE_UNIT
-    assert unit_environment("%i") == {
-        "BIND": f"unix:/run/{unit['RuntimeDirectory']}/gunicorn.sock",
-        "METRICS_BIND": "127.0.0.1:1910%i",
-    }

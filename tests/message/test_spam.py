@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from email.utils import format_datetime, localtime
 from pathlib import Path
@@ -19,9 +18,6 @@ RULES = Path("/usr/share/spamassassin")
 
 HTML = 0.001
 """The points that any message with an HTML part gets. A rule of 0 points would not run, so that this one has a few."""
-
-GTUBE = b"XJS*C4JDBQADN1.NSBN3*2IDNEN*GTUBE-STANDARD-ANTI-UBE-TEST-EMAIL*C.34X"
-"""The text that any filter takes for spam."""
 
 
 def received(sender: str, address: str, receiver: str) -> bytes:
@@ -75,23 +71,3 @@ def test_a_visitor_with_an_address_that_anybody_can_have_costs_what_the_operator
 
     weighty = [{rule for rule, points in rules.items() if points > HTML} for _, rules in verdicts]
     assert weighty == [{"FREEMAIL_FORGED_REPLYTO"}] * len(KINDS)
-
-
-def without(pattern: bytes, content: bytes) -> bytes:
-    return re.sub(pattern, b"", content, count=1, flags=re.DOTALL | re.MULTILINE)
-
-
-def test_a_worse_message_gets_points(tmp_path: Path) -> None:
-    content = TO_MAILBOX + TO_RELAY + compose({"mensaje": "El texto"}).content
-    spoiled = {
-        "GTUBE": content.replace(b"El texto", GTUBE),
-        "MISSING_DATE": without(rb"^Date: .*?\r\n", content),
-        "MISSING_SUBJECT": without(rb"^Subject: .*?\r\n(?! )", content),
-        "MISSING_MID": without(rb"^Message-ID: .*?\r\n", content),
-        "MIME_HTML_ONLY": without(rb"^--=_\w+\r\nContent-Type: text/plain.*?(?=^--=_)", content),
-        "RCVD_ILLEGAL_IP": content.replace(b"93.184.215.14", b"192.0.2.1"),
-    }
-
-    verdicts = dict(zip(spoiled, judge(list(spoiled.values()), tmp_path), strict=True))
-
-    assert {rule: rules for rule, (points, rules) in verdicts.items() if points <= HTML or rule not in rules} == {}
