@@ -23,6 +23,4 @@ class Page:
         return re.findall(rf"^```{language}\n(.*?)^```", self.section(heading), re.MULTILINE | re.DOTALL)
 
 
-README, DEPLOY, MAIL, MONITORING = (
-    Page((ROOT / name).read_text()) for name in ("README.md", "docs/deploy.md", "docs/mail.md", "docs/monitoring.md")
-)
+README, DEPLOY = (Page((ROOT / name).read_text()) for name in ("README.md", "docs/deploy.md"))

@@ -40,16 +40,6 @@ LETTERS: dict[str, dict[str, Any]] = {kind: {"form_type": kind} for kind in FORM
 }
 """The fields that are added to a form."""
 
-AWAY = (
-    r"connect to Milter service \S+: Connection refused",
-    "milter-reject",
-    "lost connection after DATA",
-    " data=0/1 ",
-)
-
-UNSIGNED = {"X-Form-Type", "X-Reference"}
-"""The fields for the service's own use. No mail program heeds them."""
-
 
 @dataclass(frozen=True)
 class Relayed:
