@@ -59,7 +59,8 @@ postlog   unix-dgram n - n - 1 postlogd
 
 _TROUBLE = re.compile(
     r"(?!.* (clock|time stamps))"  # where a second turns, a file can be of the next one
-    r".*(warning|reject|fatal|panic|lost|timeout|improper|bare |non-SMTP|=\d+/)"  # commands refused stand after a slash
+    r".*(warning|reject|fatal|panic|lost|timeout|improper|errors|bare |non-SMTP"
+    r"|disconnect .*=\d+/)"  # a command that was refused is counted after a slash
 )
 """The lines that complain."""
 
