@@ -107,7 +107,7 @@ def test_the_request_stands_in_the_message_id(local_part: str, request_id: str |
     assert (kept.local_part, kept.request_id, kept.reference) == (local_part, request_id, reference)
 
 
-WAITING = f"{UNIQUE}{TRIED},waiting=421.demo.2"
+WAITING = f"{UNIQUE}{TRIED},waiting=421.ventas.2"
 
 
 @pytest.mark.parametrize("before", [NEW, WAITING], ids=["new", "waiting"])
