@@ -78,12 +78,11 @@ test-redis: $(VENV)/.dev ## Test the limits that processes share with a real red
 	$(PYTEST) --numprocesses=2 --dist=loadscope tests/redis
 
 # Without an answer, Debian would start a Postfix that listens on port 25 of all addresses. One that has no configuration
-# is not started. Where Postfix is installed already, nothing of it is touched. Its master runs as root alone. Debian
-# starts opendkim on a socket in /run, which no mail server uses by itself. It opens no port, and signs nothing.
+# is not started. Where Postfix is installed already, nothing of it is touched. Its master runs as root alone.
 test-mta: ANSWERS := postfix postfix/main_mailer_type select No configuration
 test-mta: $(VENV)/.dev ## Hand messages over to a real Postfix, on loopback ports of its own (as root)
 	@$(call need,$(MTA))
-	$(AS_ROOT) env PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -p no:cacheprovider --numprocesses=2 tests/mta
+	$(AS_ROOT) env PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="$$PYTEST_ADDOPTS" $(BIN)/python -m pytest -p no:cacheprovider --numprocesses=2 tests/mta
 
 # Debian's package would start a Prometheus that listens on all addresses. So it is unpacked and not installed.
 PROMETHEUS := build/prometheus/usr/bin
@@ -156,15 +155,18 @@ check: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters and the t
 	$(BIN)/coverage report --omit=$(SHARED_LIMITS)
 	$(BIN)/coverage report --include=$(SHARED_LIMITS)
 
-# The tests with the mark nightly: kills at every step, requests under load, Firefox, DKIM, a real Prometheus, all attacks.
+# The tests with the mark nightly: kills at every step, requests under load, Firefox, DKIM, a real Prometheus, the other
+# attacks. Debian starts opendkim on a socket in /run, which no mail server uses by itself. It opens no port.
 MARKED := test test-deploy test-browser test-mta test-monitoring attack
 nightly: $(VENV)/.dev node_modules/.package-lock.json ## Run what takes too long for each change (an hour)
 	@$(call need,$(NIGHTLY))
-	$(MAKE) test-clients test-message test-bounds fuzz
-	KILLS=50 PYTEST_ADDOPTS="-m nightly" $(MAKE) $(MARKED)
+	KILLS=50 PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going $(MARKED)
+	$(MAKE) --keep-going test-clients test-message test-bounds fuzz
 
-fuzz: $(VENV)/.dev ## Try tens of thousands of hostile requests (15 to 20 minutes)
-	FUZZ_CASES=8000 $(BIN)/python -m pytest tests/fuzz --hypothesis-show-statistics
+PROPERTIES := tests/fuzz tests/ratelimit tests/redis/test_shared.py tests/contact/test_composer.py tests/test_mailbox.py
+fuzz: $(VENV)/.dev ## Try tens of thousands of hostile requests, and new cases of all properties (half an hour)
+	@$(call need,$(REDIS))
+	FUZZ_CASES=8000 $(BIN)/python -m pytest --numprocesses=2 --hypothesis-show-statistics $(PROPERTIES)
 
 bench: $(BENCH_VENV)/.bench ## Measure the service beside others and rewrite docs/performance.md (4 minutes)
 	@$(call need,$(BENCH))

@@ -35,7 +35,7 @@ def launch_chromium(playwright: Playwright, **options: Any) -> Browser:
 def launch_firefox(playwright: Playwright) -> Browser:
     """Debian's Firefox, with which Playwright speaks WebDriver BiDi."""
     program = shutil.which("firefox-esr")
-    assert program, "`make test-browser` installs Firefox where it is missing"
+    assert program, "`make nightly` installs Firefox where it is missing"
     return playwright.firefox.launch(executable_path=program, channel="moz-firefox")
 
 

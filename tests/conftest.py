@@ -21,7 +21,12 @@ from tests.fakes import RecordingMailer
 from tests.mail.server import authority
 
 # Timings decide nothing: a machine may be busy with something else. Only a long run looks for new cases.
-hypothesis.settings.register_profile("any machine", deadline=None, derandomize="FUZZ_CASES" not in os.environ)
+hypothesis.settings.register_profile(
+    "any machine",
+    deadline=None,
+    derandomize="FUZZ_CASES" not in os.environ,
+    max_examples=max(100, int(os.environ.get("FUZZ_CASES", "0")) // 8),
+)
 hypothesis.settings.load_profile("any machine")
 
 # pytest measures how long a test takes by its own clock, which goes on while the test holds the time.

@@ -23,7 +23,7 @@ _NAME = re.compile(
     r",(waiting|refused)=([A-Za-z0-9]*)\.([a-z]*)\.([0-9]{1,9})(?:\.([0-9]{1,11}))?(\.sending|\.doubt)?"
     r"(?::2,[A-Za-z]*)?"
 )
-"""``new/TIME.PROCESS.LOCAL_PART,tries=N,last=TIME,VERDICT=WORD.KIND.STEPS[.TURN][.MARK]``; a mail reader adds flags."""
+"""``new/TIME.PROCESS.LOCAL_PART,tries=N,last=TIME,VERDICT=WORD.KIND.STEPS[.TURN][.MARK]`` and a mail reader's flags."""
 
 SENDING, DOUBT = ".sending", ".doubt"
 """The marks of a message whose content is being sent, and of one whose content was sent without a reply."""

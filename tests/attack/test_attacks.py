@@ -1,7 +1,4 @@
-"""Attacks on the service as it is shipped, through nginx or on a process's own socket; all stay on this machine.
-
-Each once did harm.
-"""
+"""Attacks that once did harm, on the shipped service: through nginx or on a process's own socket, all local."""
 
 from __future__ import annotations
 

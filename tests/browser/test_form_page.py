@@ -120,7 +120,7 @@ def test_the_confirmation_is_printed_on_one_sheet(visitor: Visitor, mail_server:
 
 
 def test_every_text_is_in_the_page() -> None:
-    """To translate the form is to replace those of the page."""
+    """Translating the form means replacing the texts of the page."""
     module, style = ((FOLDER / f"contact-form.{kind}").read_text() for kind in ("js", "css"))
     code = re.sub(r"/\*.*?\*/|//.*", "", module, flags=re.DOTALL)
     # What a person reads has a space in it: in the module only addresses of elements have.

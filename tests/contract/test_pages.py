@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from app.errors import ErrorCode
 from docs import draw_request, write_settings
 
 ROOT = Path(__file__).parents[2]
@@ -40,3 +41,9 @@ def test_what_make_docs_writes_is_current(file: Path, write: Callable[[str], str
     text = file.read_text()
 
     assert write(text) == text, "make docs"
+
+
+def test_every_error_code_stands_in_the_picture() -> None:
+    drawn = {code for station in draw_request.STATIONS for code in station.errors} | {draw_request.ANYWHERE}
+
+    assert drawn == set(ErrorCode)

@@ -59,7 +59,7 @@ postlog   unix-dgram n - n - 1 postlogd
 
 _TROUBLE = re.compile(
     r"(?!.* (clock|time stamps))"  # where a second turns, a file can be of the next one
-    r".*(warning|reject|fatal|panic|lost|timeout|improper|errors|bare |non-SMTP"
+    r".*(warning|reject|fatal|panic|lost|timeout|improper|errors|bare |non-SMTP|=deferred|=bounced"
     r"|disconnect .*=\d+/)"  # a command that was refused is counted after a slash
 )
 """The lines that complain."""
