@@ -1,7 +1,7 @@
 """The document keeps what clients rely on: a stable version never receives an incompatible change (Versioning 3).
 
-``python -m tests.contract.test_snapshot`` renews the snapshot. A line that goes or changes breaks clients that know the
-document. So does a new line that a request requires, or a new value of an ``enum`` that is answered.
+``.venv/bin/python -m tests.contract.test_snapshot`` renews the snapshot. A line that goes or changes breaks clients. So
+does a new line that a request requires, or a new value of an ``enum`` that is answered.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from tests.client import DOCUMENT, resolve
 
 SNAPSHOT = Path(__file__).with_name("snapshot.txt")
+RENEW = "if that is on purpose: .venv/bin/python -m tests.contract.test_snapshot"
 TYPE = ("type", "format", "const", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum", "$ref")
 
 
@@ -49,7 +50,7 @@ def kind(schema: dict[str, Any], *, required: Any = False) -> str:
 
 
 def test_the_document_keeps_what_clients_rely_on() -> None:
-    assert sorted(lines()) == SNAPSHOT.read_text().splitlines(), "on purpose? python -m tests.contract.test_snapshot"
+    assert sorted(lines()) == SNAPSHOT.read_text().splitlines(), RENEW
 
 
 if __name__ == "__main__":
