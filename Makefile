@@ -160,8 +160,8 @@ check: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters and the t
 MARKED := test test-deploy test-browser test-mta test-monitoring attack
 nightly: $(VENV)/.dev node_modules/.package-lock.json ## Run what takes too long for each change (an hour)
 	@$(call need,$(NIGHTLY))
-	KILLS=50 PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going $(MARKED)
-	$(MAKE) --keep-going test-clients test-message test-bounds fuzz
+	KILLS=50 PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going $(MARKED); status=$$?; \
+	$(MAKE) --keep-going test-clients test-message test-bounds fuzz && exit $$status
 
 PROPERTIES := tests/fuzz tests/ratelimit tests/redis/test_shared.py tests/contact/test_composer.py tests/test_mailbox.py
 fuzz: $(VENV)/.dev ## Try tens of thousands of hostile requests, and new cases of all properties (half an hour)

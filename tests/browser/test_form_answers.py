@@ -334,3 +334,4 @@ def test_what_sends_it_again_is_locked_like_the_button_while_it_counts_down(unse
     assert again.evaluate(look) != locked
     with unserved.page.expect_request(lambda request: request.method == "POST"):
         again.click()
+    assert len(unserved.posts) == 2

@@ -6,16 +6,16 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.server.gunicorn import ROOT, serving
+from tests.pages import README
+from tests.server.gunicorn import serving
 
-README = (ROOT / "README.md").read_text()
 EXAMPLE = re.compile(r"^```console\n\$ (curl (?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SECONDS = re.compile(r'(?<=^Retry-After: )\d+|(?<="retry_after_seconds":)\d+|(?<=;t=)\d+', re.MULTILINE)
 """What the time between two commands changes."""
 
 
 def test_the_answers_are_those_that_are_shown(tmp_path: Path) -> None:
-    examples = EXAMPLE.findall(README)
+    examples = EXAMPLE.findall(README.text)
     with serving(tmp_path) as server:
         commands, shown = (
             "\n".join(texts).replace("127.0.0.1:8000", f"127.0.0.1:{server.port}")
@@ -24,5 +24,5 @@ def test_the_answers_are_those_that_are_shown(tmp_path: Path) -> None:
         answered = subprocess.check_output(["sh", "-ec", commands], text=True, timeout=30)
 
     lines = SECONDS.sub("30", answered).splitlines()
-    assert len(examples) == README.count("\n$ curl ") > 0
+    assert len(examples) == README.text.count("\n$ curl ") > 0
     assert [line for line in SECONDS.sub("30", shown).splitlines() if line not in lines] == []
