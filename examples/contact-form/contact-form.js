@@ -1,35 +1,19 @@
-/**
- * Sends the contact form in the background and shows the answer where it belongs. Without this module the browser
- * sends the form by itself, without a captcha. Every text and the service's address stand in the page: here is none.
- */
-
-const part = (name) => document.getElementById(`contact-${name}`);
-const [form, fields, faultList, summary, question] = ["form", "fields", "faults", "summary", "question"].map(part);
-const [sendRow, giveUp, again, progress] = ["send", "give-up", "again", "progress"].map(part);
-const [confirmation, status] = ["end", "status"].map(part);
-const texts = JSON.parse(part("texts").textContent);
-const { title } = document;
-const button = form.querySelector("[type=submit]");
-const buttonText = button.textContent;
-const canvas = form.querySelector("#captcha-image");
+/** Sends contact forms in the background and shows the answer. Every text and the service's address stand in the page. */
 
 const SLOW_MS = 2_000;
 const GIVE_UP_MS = 10_000;
 const TIMEOUT_MS = 30_000;
-/** The ages between which the service takes a form; the margin is for clocks that differ a little. */
+/** The ages between which the service takes a form. */
 const MIN_AGE_MS = 2_000;
 const MAX_AGE_MS = 3_600_000;
 const AGE_MARGIN_MS = 500;
 const CAPTCHA_LENGTH = 5;
-/** Without 0 and O, 1, I and L, 2 and Z, 5 and S, 6 and G, 8 and B, U and V: a distorted image confuses them. */
 const CAPTCHA_ALPHABET = "ACDEFHJKMNPRTWXY3479";
+const PROVIDERS = ["gmail", "hotmail", "outlook", "yahoo", "icloud", "ymail", "mail"].map((name) => `${name}.com`);
 
 /** The errors that concern a field. */
 const FIELDS = { bad_captcha: "captcha_input", invalid_email: "email", invalid_form_type: "form_type" };
-/**
- * What other errors mean: `wait`, it can be sent in a moment; `not_sent`, it has to be sent again. Another 4xx is the
- * website's fault (`site`), and all else leaves it in `doubt` whether the message has arrived.
- */
+/** What others mean. Another 4xx is the website's fault (`site`); all else leaves it in `doubt` what has arrived. */
 const KINDS = {
   rate_limit: "wait",
   rate_limit_exceeded: "wait",
@@ -40,456 +24,567 @@ const KINDS = {
   offline: "not_sent",
 };
 
-/** How far the visitor's clock is behind the service's, if that is known, in milliseconds. */
-let skew = 0;
-const now = () => Date.now() + skew;
-/** The time at which the form was rendered, in epoch milliseconds. */
-let ts = now();
-let code = "";
-const notes = new Set(); // for the sales team, when this message corrects or may repeat another
-let sending = new AbortController();
-let countdown;
-let announcement;
+const alive = new WeakSet();
 
-const unanswered = new URLSearchParams(history.state?.unanswered);
-const limits = new Map();
-for (const control of form.elements) {
-  if (control.maxLength > 0) limits.set(control, control.maxLength);
-  control.removeAttribute("maxlength"); // the browser would cut what is pasted without a word
-  const values = unanswered.getAll(control.name);
-  if (/radio|checkbox/.test(control.type)) control.checked ||= values.includes(control.value);
-  else if (values.length && control.type !== "file") control.value = values[0];
-}
-form.noValidate = true; // the browser's bubbles may speak another language
-form.querySelector("#captcha").disabled = false;
-part("plain").hidden = true;
-part("copy-button").hidden = !navigator.clipboard; // on a page without TLS
-renewCaptcha();
-offerToRead();
-if (unanswered.size) showError({ code: "given_up" }); // the page was left or loaded again meanwhile
+/** Bring a form to life, once. Those that the page comes with need no call. @param {HTMLFormElement} form */
+export function init(form) {
+  if (alive.has(form)) return;
+  alive.add(form);
+  const root = /** @type {HTMLElement} */ (form.closest(".contact-form"));
+  numberIds(root);
 
-form.addEventListener("submit", submit);
-form.addEventListener("change", showKind);
-form.addEventListener("input", ({ target }) => {
-  setFault(target.name, "");
-  countCharacters(target);
-});
-form.querySelector("#captcha-renew").addEventListener("click", () => {
-  renewCaptcha();
-  form.elements.captcha_input.focus();
-});
-giveUp.addEventListener("click", () => sending.abort("given_up"));
-again.addEventListener("click", () => {
-  if (!button.ariaDisabled) closeQuestion();
-  submit();
-});
-part("leave").addEventListener("click", () => {
-  closeQuestion();
-  say(texts.left);
-});
-part("correct").addEventListener("click", correctAddress);
-part("restart").addEventListener("click", startAgain);
-part("copy-button").addEventListener("click", async () => {
-  await navigator.clipboard.writeText(part("copy").textContent);
-  part("copied").textContent = status.textContent = texts.copied;
-});
-addEventListener("pageshow", () => {
-  if (history.state?.isEnd && !form.hidden) {
-    form.reset(); // a browser that goes back restores what has arrived, ready to be sent again
-    mark({ isEnd: false });
+  const [fields, faultList, summary, question] = ["fields", "faults", "summary", "question"].map(part);
+  const [outcome, sendRow, button, giveUp, again] = ["outcome", "send", "submit", "give-up", "again"].map(part);
+  const [progress, status, confirmation, heading] = ["progress", "status", "end", "end-title"].map(part);
+  const [copied, correction, slip, meant] = ["copy", "correction", "slip", "meant"].map(part);
+  const [email, captcha] = ["email", "captcha_input"].map(controlOf);
+  const texts = JSON.parse(document.getElementById("contact-texts")?.textContent ?? "");
+  const { title } = document;
+  const buttonText = button.textContent;
+
+  let skew = 0; // how far the visitor's clock is behind the service's
+  const now = () => Date.now() + skew;
+  let ts = now();
+  let code = "";
+  let sending = new AbortController();
+  let countdown = 0;
+  let announcement = 0;
+  /** @type {{ typed?: string, isUnanswered?: boolean, isRepeat?: boolean, end?: any, isCorrection?: boolean }} */
+  let state = history.state?.[form.id] ?? {};
+
+  const typed = new URLSearchParams(state.isUnanswered || state.end ? state.typed : "");
+  for (const control of controls()) {
+    if (control.maxLength > 0) control.dataset.limit = `${control.maxLength}`;
+    control.removeAttribute("maxlength"); // the browser would cut what is pasted without a word
+    const values = typed.getAll(control.name);
+    if (isTicked(control)) control.checked ||= values.includes(control.value);
+    else if (control.type !== "file") control.value ||= values[0] ?? "";
   }
-  chooseKind(); // not before: a browser that goes back restores nothing in a group that is disabled
-});
-document.addEventListener("click", ignoreSecondClick, true);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCaptcha);
+  form.noValidate = true; // the browser's bubbles may speak another language
+  part("captcha").removeAttribute("disabled");
+  part("plain").hidden = true;
+  goOn();
+  offerToRead();
+  if (state.end) copied.textContent = whatWasTyped();
+  if (state.isUnanswered) showError({ code: "given_up" }); // the page was left or loaded again meanwhile
+  // Not before: a browser that goes back restores nothing in a group that is disabled.
+  if (document.readyState === "complete") prefill();
+  else addEventListener("pageshow", prefill, { once: true });
 
-/** Let the second of a double click not hit the button that the first has put in its place. */
+  form.addEventListener("submit", submit);
+  form.addEventListener("change", () => {
+    showKind();
+    askAboutSlip();
+  });
+  form.addEventListener("input", (/** @type {any} */ { target }) => {
+    setFault(target.name);
+    countCharacters(target);
+  });
+  onClick("renew", () => {
+    renewCaptcha();
+    captcha.focus();
+  });
+  onClick("meant", () => {
+    email.value = meant.innerText;
+    setFault("email");
+    askAboutSlip();
+    email.focus();
+  });
+  onClick("give-up", () => sending.abort("given_up"));
+  onClick("again", () => {
+    if (!isLocked()) closeQuestion();
+    submit();
+  });
+  onClick("leave", () => {
+    closeQuestion();
+    say(texts.left);
+  });
+  onClick("correct", () => {
+    goOn({ isCorrection: true });
+    email.focus();
+    email.select();
+  });
+  onClick("cancel", () => goOn({ isCorrection: false }));
+  onClick("restart", () => {
+    form.reset();
+    controls().forEach(countCharacters);
+    goOn({ end: undefined });
+    showKind();
+    controlOf("form_type").focus();
+  });
+  onClick("copy-button", copy);
+  root.addEventListener("click", ignoreSecondClick, true);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCaptcha);
+
+  /** @param {string} name */
+  function part(name) {
+    const found = root.querySelector(`[data-part="${name}"]`);
+    if (!found) throw new Error(`contact-form: data-part="${name}" is missing`);
+    return /** @type {HTMLElement} */ (found);
+  }
+
+  /** @param {string} name @param {() => void} listener */
+  function onClick(name, listener) {
+    part(name).addEventListener("click", listener);
+  }
+
+  function controls() {
+    return /** @type {HTMLInputElement[]} */ ([...form.elements]);
+  }
+
+  /** @param {string} name @returns {any} */
+  function controlOf(name) {
+    return controls().find((control) => control.name === name);
+  }
+
+  /** @param {Event} [event] */
+  async function submit(event) {
+    event?.preventDefault();
+    if (isLocked()) return say(progress.textContent || texts.sending);
+    if (!question.hidden) return summary.focus();
+    faultList.hidden = summary.hidden = true;
+    document.title = title;
+    if (showFaults(findFaults())) return; // without a request, which would spend the quota
+
+    const body = filledIn();
+    keep({ typed: `${body}`, isUnanswered: true });
+    lock(true);
+    const { error, headers } = await send(body);
+    lock(false);
+    keep({ isUnanswered: false });
+    const [remaining = 1, reset = 0] = headers.get("RateLimit")?.match(/\d+/g)?.map(Number) ?? [];
+    if (error?.code === "too_fast") {
+      skew = (Number(headers.get("X-RateLimit-Reset")) - reset) * 1000 - Date.now();
+      ts = now();
+    }
+    const isKept = error?.details?.kept;
+    const kind = error && !isKept ? showError(error, headers) : confirm(isKept ? "kept" : "sent", headers);
+    if (kind !== "site" && !remaining) startCountdown(reset);
+    if (!summary.hidden) reveal(outcome, summary);
+  }
+
+  /** Let nobody edit what is under way. The button keeps the focus, which one that is disabled would lose. */
+  function lock(isSending = true) {
+    clearTimeout(announcement);
+    button.focus();
+    fields.toggleAttribute("disabled", isSending);
+    mark(button, "aria-disabled", isSending);
+    button.textContent = isSending ? texts.sending : buttonText;
+    progress.textContent = "";
+    status.textContent = isSending ? texts.sending : "";
+    giveUp.hidden = true;
+  }
+
+  function isLocked() {
+    return button.hasAttribute("aria-disabled");
+  }
+
+  function filledIn() {
+    return new URLSearchParams(/** @type {any} */ (new FormData(form)));
+  }
+
+  /** Keep it, should the page be left or loaded again. @param {typeof state} changes */
+  function keep(changes) {
+    state = { ...state, ...changes };
+    history.replaceState({ ...history.state, [form.id]: state }, "");
+  }
+
+  /** Post the body as plain forms do, for which browsers need no preflight. @param {URLSearchParams} body */
+  async function send(body) {
+    await reachAge();
+    sending = new AbortController();
+    const { signal } = sending;
+    const offline = !navigator.onLine;
+    const timers = [
+      setTimeout(() => say(texts.slow), SLOW_MS),
+      setTimeout(() => {
+        giveUp.hidden = false;
+        reveal(outcome);
+      }, GIVE_UP_MS),
+      setTimeout(() => sending.abort("timeout"), TIMEOUT_MS),
+    ];
+    let error;
+    let headers = new Headers();
+    try {
+      const added = { ts, captcha_expected: code, captcha_input: typedCode(), aviso: notice() };
+      for (const [name, value] of Object.entries(added)) if (value) body.set(name, `${value}`);
+      for (const [name, value] of query()) if (name.startsWith("utm_")) body.set(name, value);
+      const action = form.getAttribute("action") ?? "";
+      const response = await fetch(action, { method: "POST", body, signal, credentials: "omit" });
+      headers = response.headers;
+      const answer = await response.json().catch(() => null); // a proxy may answer with a page of its own
+      if (!response.ok || !answer?.ok) error = { ...answer?.error, status: response.status };
+    } catch {
+      error = { code: signal.aborted ? signal.reason : offline ? "offline" : "lost" };
+    }
+    timers.forEach(clearTimeout);
+    return { headers, error };
+  }
+
+  async function reachAge() {
+    const age = now() - ts;
+    if (age > MAX_AGE_MS - TIMEOUT_MS || age < 0) ts = now();
+    const wait = ts + MIN_AGE_MS + AGE_MARGIN_MS - now();
+    if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
+  }
+
+  function notice() {
+    return `${correction.firstElementChild?.textContent} ${state.isRepeat ? texts.note_again : ""}`.trim();
+  }
+
+  function findFaults() {
+    const faults = new Map();
+    for (const control of controls()) {
+      const text = control.name && control.willValidate && faultOf(control);
+      if (text && !faults.has(control.name)) faults.set(control.name, text);
+    }
+    return faults;
+  }
+
+  /** @param {HTMLInputElement} control */
+  function faultOf(control) {
+    const { value, required, validity, dataset } = control;
+    if (validity.valueMissing || (required && !value.trim())) return dataset.missing ?? texts.check_field;
+    if (roomIn(control) < 0 && control !== captcha) return fill(texts.too_long, { label: labelOf(control), limit: dataset.limit });
+    const isValid = control === captcha ? typedCode() === code : validity.valid;
+    return isValid ? "" : (dataset.invalid ?? texts.check_field);
+  }
+
+  /** @param {HTMLInputElement} control */
+  function countCharacters(control) {
+    const place = root.querySelector(`[data-count="${control.name}"]`);
+    if (!place) return;
+    const room = roomIn(control);
+    const text = room < 0 ? texts.characters_over : texts.characters_left;
+    place.textContent = room < Number(control.dataset.limit) / 10 ? fill(text, { count: Math.abs(room) }) : "";
+    place.classList.toggle("over", room < 0);
+    clearTimeout(announcement);
+    // Screen readers are told when the visitor pauses.
+    if (place.textContent) announcement = setTimeout(() => (status.textContent = place.textContent), 1000);
+  }
+
+  function askAboutSlip() {
+    const [name, domain = ""] = email.value.trim().toLowerCase().split("@");
+    const provider = !PROVIDERS.includes(domain) && PROVIDERS.find((known) => isSlip(domain, known));
+    const address = provider ? `${name}@${provider}` : "";
+    slip.hidden = !address;
+    if (address === meant.textContent) return;
+    meant.textContent = address;
+    status.textContent = address && slip.textContent;
+  }
+
+  /** @param {any} error */
+  function showError({ code: name, status: httpStatus, details }, headers = new Headers()) {
+    report("error", { code: `${name ?? httpStatus}` });
+    if (name === "bad_captcha") renewCaptcha();
+    const concerned = own(FIELDS, name);
+    const ownText = concerned && own(texts.errors, name);
+    const named = Object.keys(details?.fields ?? { [concerned]: "" }).map(controlOf).filter(Boolean);
+    const faults = named.map(({ name, dataset }) => [name, ownText ?? dataset.invalid ?? texts.check_field]);
+    if (showFaults(new Map(/** @type {any} */ (faults)))) return "field";
+
+    const keys = [`${name}.${details?.reason}`, name, httpStatus];
+    const kind = keys.map((key) => own(KINDS, key)).find(Boolean) ?? (/^4/.test(httpStatus) ? "site" : "doubt");
+    const text = [...keys, kind].map((key) => own(texts.errors, key)).find(Boolean);
+    const id = headers.get("X-Request-ID"); // no answer, no id
+    const [head, advice, technical, identifier] = /** @type {any} */ (summary.children);
+    summary.dataset.error = kind;
+    head.textContent = texts.titles[kind];
+    advice.textContent = `${fill(text, { seconds: TIMEOUT_MS / 1000 })} ${texts.endings[kind]}`;
+    technical.textContent = kind === "site" ? fill(texts.technical, { code: name ?? httpStatus }) : "";
+    identifier.hidden = !id || kind === "wait";
+    identifier.lastElementChild.textContent = id;
+    if (kind === "not_sent") button.textContent = texts.send_again;
+    if (kind === "doubt") ask(true);
+    summary.hidden = false;
+    summary.focus();
+    reveal(outcome, summary);
+    return kind;
+  }
+
+  function ask(isOpen = true) {
+    question.hidden = !isOpen;
+    sendRow.hidden = isOpen;
+    keep({ isUnanswered: isOpen, isRepeat: true });
+  }
+
+  function closeQuestion() {
+    ask(false);
+    summary.hidden = true;
+    button.textContent = texts.send_again;
+    button.focus();
+  }
+
+  /** @param {Map<string, string>} faults */
+  function showFaults(faults) {
+    if (!faults.size) return false;
+    document.title = fill(texts.error_title, { title });
+    const items = [...faults].map(([name, text]) => {
+      setFault(name, text);
+      const [item, link] = [document.createElement("li"), document.createElement("a")];
+      item.dataset.name = name;
+      link.href = `#${form.id}`;
+      link.textContent = text;
+      link.addEventListener("click", (event) => {
+        event.preventDefault(); // a link alone would not move the focus into a field
+        controlOf(name).focus();
+      });
+      item.append(link);
+      return item;
+    });
+    faultList.lastElementChild?.replaceChildren(...items);
+    faultList.hidden = faults.size === 1;
+    if (faultList.hidden) controlOf([...faults.keys()][0]).focus();
+    else faultList.focus();
+    return true;
+  }
+
+  /** @param {string} name */
+  function setFault(name, text = "") {
+    const control = controlOf(name);
+    const group = control?.closest("[role=radiogroup]");
+    const id = `${form.id}-${name}-error`;
+    let place = document.getElementById(id);
+    if (!place) {
+      if (!text) return;
+      place = document.createElement("p");
+      [place.className, place.id] = ["error", id];
+      if (group) group.append(place);
+      else (control.closest("label") ?? control).after(place);
+      const others = control.getAttribute("aria-describedby") ?? "";
+      (group ?? control).setAttribute("aria-describedby", `${id} ${others}`);
+    }
+    place.textContent = text;
+    mark(group ?? control, "aria-invalid", Boolean(text));
+    if (text) return;
+    faultList.querySelector(`[data-name="${name}"]`)?.remove();
+    faultList.hidden ||= !faultList.querySelector("li");
+  }
+
+  /** @param {Headers} headers */
+  function confirm(kind = "", headers) {
+    const id = headers.get("X-Request-ID")?.toUpperCase() ?? "";
+    const reference = `${id.slice(0, 4)}-${id.slice(4, 8)}`; // as in the sales team's message
+    copied.textContent = whatWasTyped();
+    goOn({ end: { kind, reference, address: email.value.trim() }, isCorrection: false, isRepeat: false });
+    report("sent", { reference, form_type: kinds().value });
+  }
+
+  function show() {
+    const { end, isCorrection } = state;
+    const isEnd = Boolean(end && !isCorrection);
+    const intro = document.getElementById(root.dataset.intro ?? "");
+    if (intro) intro.hidden = isEnd;
+    form.hidden = isEnd;
+    confirmation.hidden = !isEnd;
+    document.title = isEnd ? texts[end.kind][0] : title;
+    correction.hidden = !isCorrection;
+    correction.children[0].textContent = isCorrection ? fill(texts.note_correction, end) : "";
+    if (!isEnd) return;
+    [heading.textContent, part("end-text").textContent] = texts[end.kind];
+    part("reference").textContent = end.reference;
+    part("address").textContent = end.address;
+    part("term").hidden = end.kind === "kept";
+    part("copied").textContent = "";
+    confirmation.querySelector("details")?.toggleAttribute("open", end.kind === "kept");
+    reveal(confirmation, heading);
+    heading.focus();
+  }
+
+  /** Show what is next. @param {typeof state} changes */
+  function goOn(changes = {}) {
+    keep(changes);
+    show();
+    renewCaptcha();
+  }
+
+  function whatWasTyped() {
+    const lines = [];
+    for (const control of controls()) {
+      if (!control.labels?.length || !control.value || control.matches(":disabled") || control === captcha) continue;
+      if (!isTicked(control)) lines.push(`${labelOf(control)}: ${control.value}`);
+      else if (control.checked) lines.push(labelOf(control));
+    }
+    return lines.join("\n");
+  }
+
+  async function copy() {
+    let text = texts.copied;
+    try {
+      await navigator.clipboard.writeText(copied.textContent ?? "");
+    } catch {
+      getSelection()?.selectAllChildren(copied); // in a frame that may not copy, or without TLS
+      text = texts.not_copied;
+    }
+    part("copied").textContent = status.textContent = text;
+  }
+
+  function query() {
+    return new URLSearchParams(location.search);
+  }
+
+  function prefill() {
+    for (const name of ["tipo", "email", "nombre", "empresa", "mensaje"]) {
+      const control = name === "tipo" ? kinds() : controlOf(name);
+      if (control) control.value ||= query().get(name) ?? "";
+    }
+    controls().forEach(countCharacters);
+    showKind();
+  }
+
+  function kinds() {
+    return /** @type {RadioNodeList} */ (form.elements.namedItem("form_type"));
+  }
+
+  function showKind() {
+    const kind = kinds().value;
+    for (const group of form.querySelectorAll("fieldset")) {
+      if (group.dataset.kind) group.disabled = group.hidden = group.dataset.kind !== kind;
+    }
+    for (const control of controls()) {
+      if (!control.dataset.requiredBy) continue;
+      const isRequired = control.dataset.requiredBy === kind;
+      if (control.required && !isRequired) setFault(control.name);
+      control.required = isRequired;
+      control.labels?.[0].querySelector(".optional")?.toggleAttribute("hidden", isRequired);
+    }
+  }
+
+  /** Tell it beside the button and, without a move of the focus, to screen readers. @param {string} text */
+  function say(text) {
+    progress.textContent = status.textContent = text;
+    reveal(outcome);
+  }
+
+  function report(type = "", detail = {}) {
+    form.dispatchEvent(new CustomEvent(`contact:${type}`, { bubbles: true, detail }));
+  }
+
+  /** Let nothing be sent for these seconds. Screen readers hear the start and the end, not each second. */
+  function startCountdown(seconds = 0) {
+    clearInterval(countdown);
+    if (!seconds) return;
+    const end = performance.now() + seconds * 1000;
+    const lockBoth = (isLocked = true) => [button, again].forEach((each) => mark(each, "aria-disabled", isLocked));
+    const tick = () => {
+      const left = Math.ceil((end - performance.now()) / 1000);
+      // One second is told as two: "segundos" would be wrong.
+      const text = left > 0 ? fill(texts.countdown, { seconds: Math.max(left, 2) }) : texts.countdown_over;
+      progress.textContent = text;
+      if (left === seconds || left <= 0) status.textContent = form.hidden ? "" : text;
+      if (left > 0) return;
+      clearInterval(countdown);
+      lockBoth(false);
+      if (summary.dataset.error === "wait") summary.hidden = true;
+    };
+    lockBoth();
+    countdown = setInterval(tick, 1000);
+    tick();
+  }
+
+  function typedCode() {
+    return captcha.value.replace(/\s/g, "").toUpperCase();
+  }
+
+  function renewCaptcha() {
+    const pick = () => CAPTCHA_ALPHABET[Math.floor(Math.random() * CAPTCHA_ALPHABET.length)];
+    code = Array.from({ length: CAPTCHA_LENGTH }, pick).join("");
+    captcha.value = "";
+    setFault("captcha_input");
+    drawCaptcha();
+  }
+
+  function drawCaptcha() {
+    const canvas = /** @type {HTMLCanvasElement} */ (part("image"));
+    canvas.width = canvas.clientWidth * devicePixelRatio;
+    canvas.height = canvas.clientHeight * devicePixelRatio;
+    const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    const room = canvas.width / CAPTCHA_LENGTH;
+    pen.fillStyle = getComputedStyle(canvas).color;
+    pen.font = `${room}px Georgia, serif`;
+    [...code].forEach((character, index) => {
+      pen.fillText(character, room * (index + 0.15), canvas.height * (0.6 + Math.random() / 5), room * 0.8);
+    });
+  }
+
+  function offerToRead() {
+    const listen = part("listen");
+    const voices = window.speechSynthesis;
+    if (!voices) return;
+    const offer = () => (listen.hidden = !voices.getVoices().length);
+    offer();
+    voices.addEventListener?.("voiceschanged", offer);
+    listen.addEventListener("click", () => {
+      const utterance = new SpeechSynthesisUtterance([...code].join(". "));
+      utterance.lang = document.documentElement.lang;
+      utterance.rate = 0.7;
+      voices.cancel();
+      voices.speak(utterance);
+    });
+  }
+}
+
+/** @param {Element} root */
+function numberIds(root) {
+  const number = [...document.querySelectorAll(".contact-form")].indexOf(root);
+  for (const name of number ? ["id", "for", "aria-describedby", "aria-labelledby"] : []) {
+    for (const element of root.querySelectorAll(`[${name}]`)) {
+      element.setAttribute(name, `${element.getAttribute(name)}`.replace(/\S+/g, `$&-${number + 1}`));
+    }
+  }
+}
+
+/** Let the second of a double click not hit the button that the first has put in its place. @param {any} event */
 function ignoreSecondClick(event) {
   if (event.detail < 2 || !event.target.closest("button")) return;
   event.preventDefault();
   event.stopPropagation();
 }
 
-/** Check the fields here, because every request spends the visitor's quota; then send. */
-async function submit(event) {
-  event?.preventDefault();
-  if (button.ariaDisabled) return say(progress.textContent || texts.sending);
-  if (!question.hidden) return summary.focus();
-  faultList.hidden = summary.hidden = true;
-  document.title = title;
-  if (showFaults(findFaults())) return;
-
-  const body = filledIn();
-  mark({ unanswered: `${body}` });
-  lock(true);
-  const { error, headers } = await send(body);
-  lock(false);
-  mark({ unanswered: "" });
-  const { remaining, reset } = quota(headers);
-  const tooFast = error?.code === "too_fast";
-  if (tooFast) {
-    skew = (headers.get("X-RateLimit-Reset") - reset) * 1000 - Date.now();
-    ts = now();
-  }
-  const isKept = error?.details?.kept;
-  const kind = error && !isKept ? showError(error, headers) : showEnd(isKept ? "kept" : "sent", headers);
-  // A renewed ts needs less time than the refused one, for which Retry-After was meant.
-  const retryAfter = tooFast ? 0 : Number(headers.get("Retry-After")) || 0;
-  if (kind !== "site") startCountdown(Math.max(retryAfter, remaining ? 0 : reset));
+/** Where not all fits, the last one wins. @param {Element[]} elements */
+function reveal(...elements) {
+  for (const element of elements) element.scrollIntoView({ block: "nearest" });
 }
 
-/** Let nobody edit what is under way. The button keeps the focus, which one that is disabled would lose. */
-function lock(locked) {
-  clearTimeout(announcement);
-  button.focus();
-  fields.disabled = locked;
-  button.ariaDisabled = locked || null;
-  button.textContent = locked ? texts.sending : buttonText;
-  progress.textContent = "";
-  status.textContent = locked ? texts.sending : "";
-  giveUp.hidden = true;
+/** ARIA's own properties are younger than some browsers. @param {Element} element */
+function mark(element, attribute = "", isSet = true) {
+  if (isSet) element.setAttribute(attribute, "true");
+  else element.removeAttribute(attribute);
 }
 
-function filledIn() {
-  return new URLSearchParams(new FormData(form));
+/** An error may be called like something that each object inherits. @param {any} table @param {string} key */
+function own(table, key) {
+  return Object.hasOwn(table, key) ? table[key] : undefined;
 }
 
-/** Keep it, should the page be left or loaded again. */
-function mark(state) {
-  history.replaceState({ ...history.state, ...state }, "");
-}
-
-/** Post the body as plain forms do, for which browsers need no preflight. The `error` is the envelope's or our own. */
-async function send(body) {
-  await reachAge();
-  sending = new AbortController();
-  const { signal } = sending;
-  const offline = !navigator.onLine;
-  const timers = [
-    setTimeout(() => say(texts.slow), SLOW_MS),
-    setTimeout(() => (giveUp.hidden = false), GIVE_UP_MS),
-    setTimeout(() => sending.abort("timeout"), TIMEOUT_MS),
-  ];
-  try {
-    const added = { ts, captcha_expected: code, captcha_input: typedCode(), aviso: [...notes].join(" ") };
-    for (const [name, value] of Object.entries(added)) if (value) body.set(name, value);
-    const response = await fetch(form.getAttribute("action"), { method: "POST", body, signal });
-    const answer = await response.json().catch(() => null); // a proxy may answer with a page of its own
-    const error = response.ok && answer?.ok ? undefined : { ...answer?.error, status: response.status };
-    return { headers: response.headers, error };
-  } catch {
-    const reason = signal.aborted ? signal.reason : offline ? "offline" : "lost";
-    return { headers: new Headers(), error: { code: reason } };
-  } finally {
-    timers.forEach(clearTimeout);
-  }
-}
-
-/** Render the form anew when it has become too old, and wait until it is old enough. */
-async function reachAge() {
-  const age = now() - ts;
-  if (age > MAX_AGE_MS - TIMEOUT_MS || age < 0) ts = now();
-  const wait = ts + MIN_AGE_MS + AGE_MARGIN_MS - now();
-  if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
-}
-
-/** The fields that the service would refuse, each with a text. */
-function findFaults() {
-  const faults = {};
-  for (const control of form.elements) {
-    const text = control.name && control.willValidate && faultOf(control);
-    if (text) faults[control.name] ??= text;
-  }
-  return faults;
-}
-
-function faultOf(control) {
-  const { value, required, validity, dataset } = control;
-  if (validity.valueMissing || (required && !value.trim())) return dataset.missing ?? texts.check_field;
-  if (control.name === "captcha_input") return typedCode() === code ? "" : dataset.invalid;
-  if (roomIn(control) < 0) return fill(texts.too_long, { label: labelOf(control), limit: limits.get(control) });
-  return validity.valid ? "" : (dataset.invalid ?? texts.check_field);
-}
-
-/** The room that is left. A character of any encoding counts once, and so does a line break, as in the service. */
-function roomIn(control) {
-  return limits.get(control) - [...control.value].length;
-}
-
-/** Say how much room is left when it is less than a tenth. */
-function countCharacters(control) {
-  const place = document.getElementById(`${control.name}-count`);
-  if (!place) return;
-  const room = roomIn(control);
-  const text = room < 0 ? texts.characters_over : texts.characters_left;
-  place.textContent = room < limits.get(control) / 10 ? fill(text, { count: Math.abs(room) }) : "";
-  place.classList.toggle("over", room < 0);
-  clearTimeout(announcement);
-  // Screen readers are told when the visitor pauses.
-  if (place.textContent) announcement = setTimeout(() => (status.textContent = place.textContent), 1000);
-}
-
-/** Show an error beside the fields that it concerns, else above the button; returns its kind. */
-function showError({ code: name, status: httpStatus, details }, headers = new Headers()) {
-  if (name === "bad_captcha") renewCaptcha();
-  const named = Object.keys(details?.fields ?? { [FIELDS[name]]: "" }).filter((field) => form.elements[field]);
-  const ownText = FIELDS[name] && texts.errors[name];
-  const textOf = (field) => ownText ?? controlOf(field).dataset.invalid ?? texts.check_field;
-  if (showFaults(Object.fromEntries(named.map((field) => [field, textOf(field)])))) return "field";
-
-  const keys = [`${name}.${details?.reason}`, name, httpStatus];
-  const kind = keys.map((key) => KINDS[key]).find(Boolean) ?? (/^4/.test(httpStatus) ? "site" : "doubt");
-  const text = [...keys, kind].map((key) => texts.errors[key]).find(Boolean);
-  summary.dataset.error = kind;
-  const id = headers.get("X-Request-ID"); // no answer, no id
-  const [heading, advice, technical, identifier] = summary.children;
-  heading.textContent = texts.titles[kind];
-  advice.textContent = `${fill(text, { seconds: TIMEOUT_MS / 1000 })} ${texts.endings[kind]}`;
-  technical.textContent = kind === "site" ? fill(texts.technical, { code: name ?? httpStatus }) : "";
-  identifier.hidden = !id || kind === "wait";
-  identifier.lastElementChild.textContent = id;
-  if (kind === "not_sent") button.textContent = texts.send_again;
-  if (kind === "doubt") {
-    notes.add(texts.note_again);
-    ask(true);
-  }
-  summary.hidden = false;
-  summary.focus();
-  return kind;
-}
-
-/** Ask whether a form is sent again whose answer was lost. The sales team is told if it is. */
-function ask(isOpen) {
-  question.hidden = !isOpen;
-  sendRow.hidden = isOpen;
-  mark({ unanswered: isOpen ? `${filledIn()}` : "" });
-}
-
-function closeQuestion() {
-  ask(false);
-  summary.hidden = true;
-  button.textContent = texts.send_again;
-  button.focus();
-}
-
-/**
- * Put each text beside its field. The focus goes into the field; when they are several, onto a list with links to them.
- * @returns {boolean} true when there are any
- */
-function showFaults(faults) {
-  const names = Object.keys(faults);
-  if (!names.length) return false;
-  const isPlaced = names.map((name) => setFault(name, faults[name])).every(Boolean);
-  document.title = fill(texts.error_title, { title });
-  if (names.length === 1 && isPlaced) {
-    controlOf(names[0]).focus();
-    return true;
-  }
-  const items = names.map((name) => {
-    const [item, link] = ["li", "a"].map((tag) => document.createElement(tag));
-    link.href = `#${controlOf(name).id}`;
-    link.textContent = faults[name];
-    link.addEventListener("click", (event) => {
-      event.preventDefault(); // a link alone would not move the focus into a field
-      controlOf(name).focus();
-    });
-    item.append(link);
-    return item;
-  });
-  faultList.lastElementChild.replaceChildren(...items);
-  faultList.hidden = false;
-  faultList.focus();
-  return true;
-}
-
-/** Of several controls with one name the first. */
-function controlOf(name) {
-  const named = form.elements[name];
-  return named instanceof RadioNodeList ? named[0] : named;
-}
-
-/** Mark the element that the text describes, or unmark it when there is no text; false when the page has no place. */
-function setFault(name, text) {
-  const described = form.querySelector(`[aria-describedby~="${name}-error"]`);
-  if (!described) return false;
-  document.getElementById(`${name}-error`).textContent = text;
-  if (text) described.setAttribute("aria-invalid", "true");
-  else described.removeAttribute("aria-invalid");
-  return true;
-}
-
-/** Show that the message is `sent`, or `kept` by the service, which delivers it later. */
-function showEnd(kind, headers) {
-  const reference = referenceOf(headers);
-  [part("end-title").textContent, part("end-text").textContent] = texts[kind];
-  part("reference").textContent = reference;
-  part("reference").parentElement.hidden = !reference;
-  part("address").textContent = form.elements.email.value.trim();
-  part("term").hidden = kind === "kept";
-  part("copy").textContent = whatWasTyped();
-  part("copied").textContent = "";
-  confirmation.querySelector("details").open = kind === "kept";
-  notes.clear();
-  show(true, texts[kind][0]);
-  confirmation.focus();
-}
-
-/** Show the end in place of the form, or the form again. */
-function show(isEnd, pageTitle) {
-  part("intro").hidden = form.hidden = isEnd;
-  confirmation.hidden = !isEnd;
-  document.title = pageTitle;
-  mark({ isEnd });
-}
-
-/** What is sent of what the visitor sees, under the labels of the page. */
-function whatWasTyped() {
-  const lines = [];
-  for (const control of form.elements) {
-    if (!control.labels?.length || !control.value || control.matches(":disabled, #captcha_input")) continue;
-    if (!control.matches("[type=radio], [type=checkbox]")) lines.push(`${labelOf(control)}: ${control.value}`);
-    else if (control.checked) lines.push(labelOf(control));
-  }
-  return lines.join("\n");
-}
-
-function labelOf(control) {
-  return [...control.labels[0].childNodes].map((node) => node.nodeValue?.trim()).find(Boolean);
-}
-
-/** Go back to the form as it was sent. What is sent then names the one that it corrects. */
-function correctAddress() {
-  const reference = part("reference").textContent;
-  if (reference) notes.add(fill(texts.note_correction, { reference }));
-  returnToForm();
-  form.elements.email.select();
-}
-
-function startAgain() {
-  form.reset();
-  for (const control of limits.keys()) countCharacters(control);
-  chooseKind();
-  returnToForm();
-  controlOf("form_type").focus();
-}
-
-function returnToForm() {
-  part("term").hidden = false;
-  show(false, title);
-  renewCaptcha();
-}
-
-/** Choose the kind that the address of the page asks for, as in `?tipo=ventas`, unless one is chosen. */
-function chooseKind() {
-  form.elements.form_type.value ||= new URLSearchParams(location.search).get("tipo");
-  showKind();
-}
-
-/** Show and require the fields of the chosen kind; those of the others are disabled and so are not sent. */
-function showKind() {
-  const kind = form.elements.form_type.value;
-  for (const group of form.querySelectorAll("[data-kind]")) group.disabled = group.dataset.kind !== kind;
-  for (const control of form.querySelectorAll("[data-required-by]")) {
-    const isRequired = control.dataset.requiredBy === kind;
-    if (control.required && !isRequired) setFault(control.name, "");
-    control.required = control.labels[0].querySelector(".optional").hidden = isRequired;
-  }
-}
-
-/** Tell it beside the button and, without a move of the focus, to screen readers. */
-function say(text) {
-  progress.textContent = status.textContent = text;
-}
-
-/** The contact quota after this answer: the requests that remain, and the seconds until it is reset. */
-function quota(headers) {
-  const [, remaining = 1, reset = 0] = /r=(\d+);t=(\d+)/.exec(headers.get("RateLimit")) ?? [];
-  return { remaining: Number(remaining), reset: Number(reset) };
-}
-
-/** The name of the submission in the sales team's message, such as `3F0C-9A1B`; empty without an id. */
-function referenceOf(headers) {
-  const id = headers.get("X-Request-ID")?.toUpperCase();
-  return id ? `${id.slice(0, 4)}-${id.slice(4, 8)}` : "";
-}
-
-/** Let nothing be sent for these seconds. Screen readers hear the start and the end, not each second. */
-function startCountdown(seconds) {
-  clearInterval(countdown);
-  if (!seconds) return;
-  const end = performance.now() + seconds * 1000;
-  button.ariaDisabled = again.ariaDisabled = true;
-  const tick = () => {
-    const left = Math.ceil((end - performance.now()) / 1000);
-    const text = left > 0 ? fill(texts.countdown, { seconds: left }) : texts.countdown_over;
-    progress.textContent = form.hidden && left <= 0 ? "" : text;
-    if (left === seconds || left <= 0) status.textContent = form.hidden ? "" : text;
-    if (left > 0) return;
-    clearInterval(countdown);
-    button.ariaDisabled = again.ariaDisabled = null;
-    if (summary.dataset.error === "wait") summary.hidden = true;
-  };
-  countdown = setInterval(tick, 1000);
-  tick();
-}
-
+/** @param {string} text @param {any} values */
 function fill(text, values) {
   return text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 }
 
-function typedCode() {
-  return form.elements.captcha_input.value.replace(/\s/g, "").toUpperCase();
+/** @param {HTMLInputElement} control */
+function isTicked(control) {
+  return /radio|checkbox/.test(control.type);
 }
 
-function renewCaptcha() {
-  const pick = () => CAPTCHA_ALPHABET[Math.floor(Math.random() * CAPTCHA_ALPHABET.length)];
-  code = Array.from({ length: CAPTCHA_LENGTH }, pick).join("");
-  form.elements.captcha_input.value = "";
-  setFault("captcha_input", "");
-  drawCaptcha();
+/** @param {HTMLInputElement} control */
+function labelOf(control) {
+  const label = /** @type {Element} */ (control.labels?.[0].cloneNode(true));
+  for (const other of label.querySelectorAll(".optional, input, select, textarea")) other.remove();
+  return label.textContent?.replace(/\s+/g, " ").trim();
 }
 
-/** Draw the code in the colour that the style sheet gives the canvas, as sharp as the screen is. */
-function drawCaptcha() {
-  const between = (low, high) => low + Math.random() * (high - low);
-  const { clientWidth: width, clientHeight: height } = canvas;
-  canvas.width = width * devicePixelRatio;
-  canvas.height = height * devicePixelRatio;
-  const pen = canvas.getContext("2d");
-  pen.scale(devicePixelRatio, devicePixelRatio);
-  pen.fillStyle = pen.strokeStyle = getComputedStyle(canvas).color;
-  pen.textAlign = "center";
-  pen.textBaseline = "middle";
-  for (const [index, character] of [...code].entries()) {
-    pen.save();
-    pen.font = `${(between(0.93, 1.1) * width) / (CAPTCHA_LENGTH + 0.5)}px Georgia, "Times New Roman", serif`;
-    pen.translate((width * (index + 0.75)) / (CAPTCHA_LENGTH + 0.5), height / 2 + between(-5, 5));
-    pen.transform(1, between(-0.25, 0.25), between(-0.3, 0.3), 1, 0, 0);
-    pen.fillText(character, 0, 0);
-    pen.restore();
-  }
-  for (let line = 0; line < 3; line += 1) {
-    const [start, bend, end] = Array.from({ length: 3 }, () => between(0.1, 0.9) * height);
-    pen.beginPath();
-    pen.moveTo(0, start);
-    pen.quadraticCurveTo(width / 2, bend, width, end);
-    pen.stroke();
-  }
+/** A character of any encoding counts once, as in the service. @param {HTMLInputElement} control */
+function roomIn({ dataset, value }) {
+  return Number(dataset.limit ?? Infinity) - [...value].length;
 }
 
-/** Let the browser read the code to those who cannot see it, if it has a voice. */
-function offerToRead() {
-  const listen = form.querySelector("#captcha-listen");
-  const voices = window.speechSynthesis;
-  if (!voices) return;
-  const offer = () => (listen.hidden = !voices.getVoices().length);
-  offer();
-  voices.addEventListener?.("voiceschanged", offer);
-  listen.addEventListener("click", () => {
-    const utterance = new SpeechSynthesisUtterance([...code].join(". "));
-    utterance.lang = document.documentElement.lang;
-    utterance.rate = 0.7;
-    voices.cancel();
-    voices.speak(utterance);
-  });
+function isSlip(typed = "", meant = "") {
+  let at = 0;
+  while (typed[at] === meant[at]) at += 1;
+  const [rest, other] = [typed.slice(at), meant.slice(at)];
+  const swapped = `${rest[1]}${rest[0]}${rest.slice(2)}`;
+  return rest.slice(1) === other.slice(1) || rest.slice(1) === other || rest === other.slice(1) || swapped === other;
 }
+
+for (const form of document.querySelectorAll(".contact-form form")) init(/** @type {HTMLFormElement} */ (form));

@@ -11,9 +11,9 @@ from tests.mail.server import SmtpServer, text_of
 from tests.server.gunicorn import Server
 
 RECEIVED = "Hemos recibido su solicitud"
-DOUBT = "No sabemos si su mensaje ha llegado"
-COUNTDOWN = re.compile(r"Podrá enviarlo dentro de \d+ s\.")
-COUNTDOWN_ENDS = "Ya puede enviarlo."
+DOUBT = "No sabemos si su solicitud ha llegado"
+COUNTDOWN = re.compile(r"Podrá enviarla en \d+ segundos\.")
+COUNTDOWN_ENDS = "Ya puede enviarla."
 
 
 def spend_quota(service: Server) -> None:

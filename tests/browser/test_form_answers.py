@@ -26,8 +26,8 @@ from tests.server.gunicorn import Server, serving
 @pytest.mark.parametrize(
     ("minutes", "text"),
     [
-        pytest.param(-61, "La hora de su dispositivo va por detrás de la nuestra.", id="expired"),
-        pytest.param(10, "La hora de su dispositivo va por delante de la nuestra.", id="too_early"),
+        pytest.param(-61, "El reloj de su dispositivo está atrasado.", id="expired"),
+        pytest.param(10, "El reloj de su dispositivo está adelantado.", id="too_early"),
     ],
 )
 def test_a_visitor_whose_clock_is_wrong_has_to_change_nothing(
@@ -37,9 +37,9 @@ def test_a_visitor_whose_clock_is_wrong_has_to_change_nothing(
     visitor.open()
     visitor.fill()
     visitor.send()
-    visitor.sees_a_summary("Espere unos segundos para enviarlo", text, "no tiene que cambiar nada")
+    visitor.sees_a_summary("Espere unos segundos para enviarla", text, "no tiene que cambiar nada")
     # The form has taken over the service's clock, so that nobody waits for ten minutes.
-    expect(visitor.progress).to_have_text(re.compile(r"dentro de (\d|[12]\d|30) s"))
+    expect(visitor.progress).to_have_text(re.compile(r"en (\d|[12]\d|30) segundos"))
     visitor.record("clock-behind" if minutes < 0 else "clock-ahead")
     visitor.still_has_what_was_typed()
 
@@ -60,14 +60,13 @@ def test_a_message_that_is_kept_is_at_its_end(visit: Visit, tmp_path: Path) -> N
         visitor.fill("onboarding", mensaje="Primera línea.\nSegunda línea.")
         visitor.send()
 
-        expect(visitor.confirmation).to_be_focused()
+        visitor.sees_the_end("Hemos guardado su solicitud")
         expect(visitor.page).to_have_title("Hemos guardado su solicitud")
-        expect(visitor.page.get_by_role("heading", level=1)).to_have_text("Hemos guardado su solicitud")
         expect(visitor.confirmation).to_contain_text("No tiene que enviarla otra vez.")
         expect(visitor.confirmation).to_contain_text("Le escribiremos a maria@example.com.\n", use_inner_text=True)
         (kept,) = mailbox.Maildir(tmp_path / "mail", create=False)
         assert parseaddr(kept["Reply-To"])[1] == "maria@example.com"
-        expect(visitor.confirmation).to_contain_text(f"Referencia: {kept['X-Reference']}")
+        expect(visitor.confirmation).to_contain_text(kept["X-Reference"])
         expect(visitor.button("Enviar solicitud")).to_be_hidden()
         visitor.record("kept")
         expect(visitor.page.locator("pre")).to_have_text(
@@ -88,12 +87,12 @@ def test_what_was_typed_can_be_copied(visitor: Visitor) -> None:
     visitor.fill("ventas")
     visitor.field("tema").select_option("Otro tema")
     visitor.send()
-    expect(visitor.confirmation).to_be_focused()
+    visitor.sees_the_end()
     expect(visitor.page.locator("pre")).to_be_hidden()
-    visitor.page.get_by_text("Lo que ha escrito").click()
+    visitor.page.get_by_text("Copia de su solicitud").click()
     visitor.button("Copiar").click()
 
-    expect(visitor.status).to_have_text("Copiado.")
+    expect(visitor.status).to_have_text("Copiada.")
     visitor.record("copied")
     copied = visitor.page.evaluate("navigator.clipboard.readText()")
     assert copied == visitor.page.locator("pre").text_content()
@@ -107,7 +106,7 @@ def test_who_is_not_delivered_and_not_kept_is_asked_to_send_it_again(visitor: Vi
     visitor.fill()
     visitor.send()
 
-    visitor.sees_a_summary("Su mensaje no ha llegado", "No hemos podido entregarlo ni guardarlo")
+    visitor.sees_a_summary("Su solicitud no se ha enviado", "No hemos podido entregarla ni guardarla")
     expect(visitor.summary).not_to_contain_text("Referencia")
     expect(visitor.request_id).to_have_text(REQUEST_ID)
     visitor.still_has_what_was_typed()
@@ -126,7 +125,8 @@ def test_the_quota_is_waited_for_with_a_countdown(visitor: Visitor, service: Ser
     visitor.send()
 
     visitor.sees_a_summary(
-        "Espere unos segundos para enviarlo", "Acabamos de recibir otro envío desde su misma conexión a internet."
+        "Espere unos segundos para enviarla",
+        "otra solicitud desde la misma conexión a internet que usted usa.",
     )
     expect(visitor.request_id).to_be_hidden()
     expect(visitor.status).to_have_text(COUNTDOWN)
@@ -162,7 +162,7 @@ def test_the_quota_of_the_api_is_waited_for_with_a_countdown(visitor: Visitor, s
     visitor.fill()
     visitor.send()
 
-    visitor.sees_a_summary("Llegan muchas peticiones desde su misma conexión a internet.")
+    visitor.sees_a_summary("Llegan muchas peticiones desde la misma conexión a internet que usted usa.")
     expect(visitor.status).to_have_text(COUNTDOWN)
     expect(visitor.button("Enviar solicitud")).to_be_disabled()
 
@@ -192,7 +192,7 @@ def test_an_address_that_only_the_service_refuses(visitor: Visitor) -> None:
     visitor.fill(email="maria@example.invalid")
     visitor.send()
 
-    visitor.sees_a_fault_at("email", "La dirección no es válida; por ejemplo: nombre@example.com.")
+    visitor.sees_a_fault_at("email", "El correo no es válido. Ejemplo: nombre@example.com")
     expect(visitor.progress).to_have_text(COUNTDOWN)
     visitor.record("invalid-email-refused")
     visitor.still_has_what_was_typed(email="maria@example.invalid")
@@ -225,7 +225,7 @@ def test_with_an_unexpected_answer_the_visitor_can_name_the_request(unserved: Vi
     unserved.send()
 
     # Whoever hears the summary hears what the id is for, and the id as the last of all.
-    unserved.sees_a_summary("Es más largo de lo que podemos recibir", "bastan los ocho primeros caracteres")
+    unserved.sees_a_summary("Es más larga de lo que podemos recibir", "bastan los ocho primeros caracteres")
     assert unserved.summary.inner_text().endswith(REQUEST_ID)
     unserved.request_id.click()
     assert unserved.page.evaluate("getSelection().toString()") == REQUEST_ID
@@ -248,7 +248,7 @@ def test_a_fault_of_the_website_is_no_fault_of_the_visitor(
     visitor.fill()
     visitor.send()
 
-    visitor.sees_a_summary("Se debe a un fallo nuestro, no a lo que ha escrito.", f"Detalle técnico: {code}")
+    visitor.sees_a_summary("Es un error nuestro, no de lo que ha escrito.", f"Detalle técnico: {code}")
     service.wait_for(f" {visitor.request_id.inner_text()} POST ")
     expect(visitor.button("Enviar solicitud")).to_be_enabled()
     visitor.still_has_what_was_typed()
@@ -272,11 +272,11 @@ def test_a_version_that_was_retired(visit: Visit, tmp_path: Path) -> None:
         visitor.fill()
         visitor.send()
 
-        visitor.sees_a_summary("no a lo que ha escrito", ErrorCode.API_VERSION_SUNSET)
+        visitor.sees_a_summary("no de lo que ha escrito", ErrorCode.API_VERSION_SUNSET)
 
 
-WAIT = "Espere unos segundos para enviarlo"
-SITE = "No podemos recibir su mensaje por esta página"
+WAIT = "Espere unos segundos para enviarla"
+SITE = "No podemos recibir su solicitud por esta página"
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_what_sends_it_again_is_locked_like_the_button_while_it_counts_down(unse
     locked = again.evaluate(look)
     again.click(force=True)
     expect(unserved.status).to_have_text(COUNTDOWN)
-    expect(unserved.page.locator("#contact-question")).to_be_visible()
+    expect(unserved.page.locator("[data-part=question]")).to_be_visible()
     assert len(unserved.posts) == 1
 
     unserved.page.clock.fast_forward(31_000)

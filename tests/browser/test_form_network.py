@@ -14,7 +14,7 @@ from tests.browser.steps import DOUBT, RECEIVED, lines_of
 from tests.browser.visitor import FIELDS, VIEWPORTS, Visitor
 from tests.browser.website import Website
 from tests.chromium import launch_chromium
-from tests.mail.server import SmtpServer
+from tests.mail.server import SmtpServer, parse
 from tests.server.gunicorn import Server
 from tests.waiting import wait_until
 
@@ -55,7 +55,7 @@ def test_while_it_is_sent_nothing_can_be_edited_and_the_button_keeps_the_focus(
     expect(visitor.button("Dejar de esperar")).to_be_hidden()
     visitor.record("sending")
     answer.set()
-    expect(visitor.confirmation).to_be_focused()
+    visitor.sees_the_end()
     assert len(visitor.posts) == len(mail_server.arrivals) == 1
 
 
@@ -79,7 +79,7 @@ def test_who_gives_up_after_ten_seconds_is_asked_before_it_is_sent_again(
     visitor.record("giving-up")
     visitor.button("Dejar de esperar").click()
 
-    visitor.sees_a_summary(DOUBT, "Hemos dejado de esperar la respuesta.", "¿Quiere enviarlo otra vez?")
+    visitor.sees_a_summary(DOUBT, "Hemos dejado de esperar la respuesta.", "¿Quiere enviarla otra vez?")
     expect(visitor.button("Enviar solicitud")).to_be_hidden()
     visitor.still_has_what_was_typed()
     visitor.record("question")
@@ -150,7 +150,7 @@ def test_in_airplane_mode_nothing_is_in_doubt(visitor: Visitor, mail_server: Smt
     visitor.page.context.set_offline(True)
     visitor.send()
 
-    visitor.sees_a_summary("Su mensaje no ha llegado", "No hay conexión a internet: envíelo cuando la recupere.")
+    visitor.sees_a_summary("Su solicitud no se ha enviado", "No hay conexión a internet: envíela cuando la recupere.")
     visitor.still_has_what_was_typed()
     visitor.record("offline")
     visitor.page.context.set_offline(False)
@@ -168,13 +168,9 @@ def test_a_page_that_was_left_while_it_was_sent_asks(
     visitor.field("tema").select_option("Otro tema")
     visitor.send()
     wait_until(lambda: mail_server.arrivals)
-    if way == "reloaded":
-        visitor.page.reload()
-    else:
-        visitor.page.goto("about:blank")
-        visitor.page.go_back()
+    visitor.leave(way)
 
-    visitor.sees_a_summary(DOUBT, "¿Quiere enviarlo otra vez?")
+    visitor.sees_a_summary(DOUBT, "¿Quiere enviarla otra vez?")
     answer.set()
     relay.take_new_address()
     visitor.still_has_what_was_typed()
@@ -187,16 +183,29 @@ def test_a_page_that_was_left_while_it_was_sent_asks(
     expect(visitor.summary).to_be_hidden()
 
 
-def test_what_has_arrived_is_not_restored_to_be_sent_again(visitor: Visitor) -> None:
+@pytest.mark.parametrize("way", ["reloaded", "left and come back to"])
+def test_a_confirmation_comes_back_and_can_be_corrected(
+    visitor: Visitor, mail_server: SmtpServer, relay: Relay, way: str
+) -> None:
     visitor.fill("ventas")
     visitor.send()
-    expect(visitor.confirmation).to_be_focused()
-    visitor.page.goto("about:blank")
-    visitor.page.go_back()
+    visitor.sees_the_end()
+    visitor.leave(way)
+    visitor.sees_the_end()
+    reference = parse(mail_server.arrivals[0])["X-Reference"]
+    expect(visitor.confirmation).to_contain_text(reference)
+    expect(visitor.confirmation.locator("pre")).to_contain_text(FIELDS["mensaje"])
 
-    expect(visitor.confirmation).to_be_hidden()
-    for name in FIELDS:
-        expect(visitor.field(name)).to_have_value("")
+    visitor.button("Corregir el correo").click()
+    visitor.leave(way)
+    note = f"Esta solicitud corrige el correo de la solicitud {reference}."
+    expect(visitor.page.get_by_text(note)).to_be_visible()
+    visitor.still_has_what_was_typed()
+    relay.take_new_address()
+    visitor.field("captcha_input").fill(visitor.hear_captcha())
+    visitor.send()
+    visitor.sees_the_end()
+    assert f"Aviso: {note}" in lines_of(mail_server, 1)
 
 
 def test_a_page_that_went_away_before_it_was_sent_comes_back_as_it_was(visitor: Visitor) -> None:
@@ -228,7 +237,7 @@ def test_the_back_forward_cache_restores_the_confirmation(
         visitor.open()
         visitor.fill()
         visitor.send()
-        expect(visitor.confirmation).to_be_focused()
+        visitor.sees_the_end()
         page.evaluate("delete window.isRestored")
         page.goto(f"{visitor.url}?otra")
         page.evaluate("history.back()")
@@ -239,7 +248,7 @@ def test_the_back_forward_cache_restores_the_confirmation(
 
     assert page.evaluate("window.isRestored")
     expect(visitor.confirmation).to_contain_text(RECEIVED)
-    visitor.button("Corregir la dirección").click()
+    visitor.button("Corregir el correo").click()
     visitor.still_has_what_was_typed()
     assert len(visitor.posts) == 1
 
@@ -266,7 +275,7 @@ def test_a_double_click_on_a_button_that_gives_way_to_another_does_not_send(
 
 
 def test_a_question_comes_back_with_the_fields_that_a_website_adds(unserved: Visitor) -> None:
-    added = """document.querySelector("#contact-fields").insertAdjacentHTML("beforeend", `
+    added = """document.querySelector("[data-part=fields]").insertAdjacentHTML("beforeend", `
       <label><input type="checkbox" name="boletin" value="si"> Boletín</label><input type="file" name="plano">`)"""
     unserved.page.add_init_script(
         f"document.addEventListener('readystatechange', () => {{ {added} }}, {{ once: true }})"

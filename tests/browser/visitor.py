@@ -63,6 +63,13 @@ class Visitor:
     def open(self) -> None:
         self.page.goto(self.url)
 
+    def leave(self, way: str) -> None:
+        if way == "reloaded":
+            self.page.reload()
+        else:
+            self.page.goto("about:blank")
+            self.page.go_back()
+
     def fill(self, kind: str = "demo", **changes: str) -> None:
         """Fill in everything, the captcha included."""
         self.choose(kind)
@@ -85,24 +92,24 @@ class Visitor:
         return self.page.locator(f"[name={name}]")
 
     def error(self, name: str) -> Locator:
-        return self.page.locator(f"#{name}-error")
+        return self.page.locator(f"#contact-form-{name}-error")
 
     def button(self, name: str) -> Locator:
         return self.page.get_by_role("button", name=name)
 
     @property
     def summary(self) -> Locator:
-        return self.page.locator("#contact-summary")
+        return self.page.locator("[data-part=summary]")
 
     @property
     def faults(self) -> Locator:
         """The list of the fields to look at."""
-        return self.page.locator("#contact-faults")
+        return self.page.locator("[data-part=faults]")
 
     @property
     def progress(self) -> Locator:
         """What is said beside the button."""
-        return self.page.locator("#contact-progress")
+        return self.page.locator("[data-part=progress]")
 
     @property
     def request_id(self) -> Locator:
@@ -111,7 +118,7 @@ class Visitor:
 
     @property
     def confirmation(self) -> Locator:
-        return self.page.locator("#contact-end")
+        return self.page.locator("[data-part=end]")
 
     @property
     def status(self) -> Locator:
@@ -130,6 +137,11 @@ class Visitor:
         expect(self.summary).to_be_focused()
         for text in texts:
             expect(self.summary).to_contain_text(text)
+
+    def sees_the_end(self, title: str = "Hemos recibido su solicitud") -> None:
+        heading = self.confirmation.get_by_role("heading", name=title, level=1)
+        expect(heading).to_be_focused()
+        expect(heading).to_be_in_viewport(ratio=1)
 
     def still_has_what_was_typed(self, **changes: str) -> None:
         for name, value in (FIELDS | changes).items():

@@ -1,0 +1,8 @@
+export function init(form: HTMLFormElement): void;
+
+declare global {
+  interface HTMLElementEventMap {
+    "contact:sent": CustomEvent<{ reference: string; form_type: string }>;
+    "contact:error": CustomEvent<{ code: string }>;
+  }
+}
