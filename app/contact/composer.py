@@ -74,6 +74,7 @@ class Composer:
             ("Date", format_datetime(now)),
             ("Message-ID", message_id),
             ("Auto-Submitted", "auto-generated"),  # RFC 3834, section 5: no out-of-office message answers it
+            ("X-Auto-Response-Suppress", "All"),  # the same for Exchange (MS-OXCMAIL)
             (KIND_HEADER, values["form_type"]),
             (REFERENCE_HEADER, letter.reference),
         ]

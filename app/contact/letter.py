@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from email_validator import ValidatedEmail
 
-from app.contact.submission import HONEYPOT, KINDS
+from app.contact.submission import HONEYPOT, KINDS, SUBJECTS
 from app.contact.typed import isolated, one_line, shorten, visible
 
 SENDER = {"nombre": "Nombre", "empresa": "Empresa", "email": "Correo electrónico", "telefono": "Teléfono"}
@@ -32,9 +32,13 @@ HIDDEN = frozenset({"form_type", "ts", "captcha_expected", "captcha_input", HONE
 SUBJECT_LENGTH = 120
 """The longest subject in characters, so that a list of messages shows it whole."""
 
+PREVIEW_LENGTH = 140
+"""The characters of a letter that a list of messages shows at most."""
+
 MOST_ROWS = 189
 """The most rows of other fields. A letter has 200: ten more that the service names, and one for the rest."""
 
+_REPLY = "El botón «Responder» no usará esta dirección: escríbale a la que figura arriba."
 _ESCAPED_CONTROL = re.compile(r"(?<!\\)\\u00[01][0-9a-f]")
 """A control character as JSON shows it. Nobody reads it, and one byte of a form would take 14 in the message."""
 _REFERENCE = re.compile(r"\b[0-9A-F]{4}-[0-9A-F]{4}\b")
@@ -70,8 +74,9 @@ class Letter:
         # The form sends texts in these fields. An object could pass for fields of the sender.
         typed = {field: one_line(values[field]) for field in (NOTICE, *ASKED) if isinstance(values.get(field), str)}
         notice = typed.get(NOTICE, "")
-        title = f"{self.kind} (corrección)" if _REFERENCE.search(notice) else self.kind
-        self.subject = _subject(title, who["empresa"] or who["nombre"] or who["email"])
+        correction = " (corrección)" if _REFERENCE.search(notice) else ""
+        name = who["empresa"] or who["nombre"] or who["email"]
+        self.subject = _subject(f"{SUBJECTS[values['form_type']]}{correction}", name, reference)
         self.name = who["nombre"]
         # A local part may look like an encoded word (RFC 2047), which a mail reader would decode.
         self.reply_to = "" if "=?" in ascii_address and "?=" in ascii_address else ascii_address
@@ -81,12 +86,15 @@ class Letter:
         links = {"email": mailto, "telefono": _tel(who["telefono"])}
         self.sender = [Field(label, who[field], links.get(field, "")) for field, label in SENDER.items() if who[field]]
         if not self.reply_to:
-            self.sender.append(Field("Para responder", "Escriba a la dirección de correo: «Responder» no la usa."))
+            self.sender.append(Field("Para responder", _REPLY))
         self.asked = [Field(label, typed[field]) for field, label in ASKED.items() if typed.get(field)]
         shown = {*SENDER, *typed, MESSAGE, *HIDDEN}
         self.others = _others({name: value for name, value in values.items() if name not in shown})
         """The fields that the service does not know, in the order of the form."""
         self.message = visible(values.get(MESSAGE, ""))
+        sender = ", ".join(who[field] for field in ("nombre", "empresa") if who[field]) or who["email"]
+        self.preview = shorten(one_line(self.message) or sender, PREVIEW_LENGTH)
+        """What a list of messages shows of the letter: the beginning of the message, or else who writes."""
         parts = (
             ("", [Field("Aviso", notice)] if notice else []),
             ("", self.sender),
@@ -97,11 +105,11 @@ class Letter:
         """The fields under their headings; the sender and the fields asked for need none."""
 
 
-def _subject(kind: str, who: str) -> str:
+def _subject(kind: str, who: str, reference: str) -> str:
     # Programs that decode a subject and write it again would make an encoded word (RFC 2047) of this beginning of one.
     who = who.replace("=?", "= ?")
-    room = SUBJECT_LENGTH - len(f"{kind}: ") - (len(isolated(who)) - len(who))
-    return f"{kind}: {isolated(shorten(who, room))}"
+    room = SUBJECT_LENGTH - len(f"{kind}:  · {reference}") - (len(isolated(who)) - len(who))
+    return f"{kind}: {isolated(shorten(who, room))} · {reference}"
 
 
 def _tel(phone: str) -> str:

@@ -24,12 +24,7 @@ from tests.contact.submissions import RECEIVED_AT, checked, letter_of
 from tests.factories import REFERENCE, REQUEST_ID, UTC_ZONE, contact_body
 from tests.messages import POLICIES, READER
 
-KINDS = {
-    "demo": "Solicitud de demostración",
-    "ventas": "Mensaje para el equipo de ventas",
-    "onboarding": "Alta de comercio",
-    "distribuidor": "Candidatura al programa de distribuidores",
-}
+SUBJECTS = {"demo": "Demo", "ventas": "Ventas", "onboarding": "Alta", "distribuidor": "Distribuidor"}
 
 INJECTIONS = {
     "CRLF": "a\r\nBcc: x@example.com",
@@ -218,7 +213,10 @@ class TestHeaders:
         assert f">{line}<br>" in part(message.content, "html")
 
     def test_no_machine_answers_it(self) -> None:
-        assert parse(compose().content)["Auto-Submitted"] == "auto-generated"
+        message = parse(compose().content)
+
+        assert message["Auto-Submitted"] == "auto-generated"
+        assert message["X-Auto-Response-Suppress"] == "All"
 
     def test_each_message_has_an_id_of_its_own_that_begins_with_the_request_s(self) -> None:
         messages = [compose() for _ in range(100)]
@@ -240,25 +238,26 @@ class TestHeaders:
 
 
 class TestSubject:
-    @pytest.mark.parametrize("form_type", KINDS)
+    @pytest.mark.parametrize("form_type", SUBJECTS)
     def test_it_names_the_form_kind_and_the_company(self, form_type: str) -> None:
         content = compose(form_type=form_type).content
 
-        assert decoded_subject(content) == f"{KINDS[form_type]}: Comercio Ejemplo S.L."
-        assert parse(content)["Subject"] == f"{KINDS[form_type]}: Comercio Ejemplo S.L."
+        assert decoded_subject(content) == f"{SUBJECTS[form_type]}: Comercio Ejemplo S.L. · {REFERENCE}"
+        assert parse(content)["Subject"] == f"{SUBJECTS[form_type]}: Comercio Ejemplo S.L. · {REFERENCE}"
 
     def test_without_a_company_it_names_the_person(self) -> None:
-        assert decoded_subject(compose(empresa=None).content) == f"{KINDS['demo']}: María Ñúñez"
+        assert decoded_subject(compose(empresa=None).content) == f"Demo: María Ñúñez · {REFERENCE}"
 
     def test_without_either_it_names_the_address(self) -> None:
-        assert decoded_subject(compose(empresa="", nombre="").content) == f"{KINDS['demo']}: maria@example.com"
+        assert decoded_subject(compose(empresa="", nombre="").content) == f"Demo: maria@example.com · {REFERENCE}"
 
-    @pytest.mark.parametrize("form_type", KINDS)
+    @pytest.mark.parametrize("form_type", SUBJECTS)
     @pytest.mark.parametrize("text", INJECTIONS.values(), ids=INJECTIONS)
     def test_it_shows_what_was_typed_on_one_line(self, form_type: str, text: str) -> None:
         content = compose(form_type=form_type, empresa=text[:200]).content
 
-        assert decoded_subject(content) == f"{KINDS[form_type]}: {on_one_line(text).replace('=?', '= ?')}"
+        typed = on_one_line(text).replace("=?", "= ?")
+        assert decoded_subject(content) == f"{SUBJECTS[form_type]}: {typed} · {REFERENCE}"
         assert not re.search(r"[\r\n]", parse(content)["Subject"])
 
 
@@ -421,7 +420,7 @@ json_values = st.recursive(
 
 @settings(max_examples=300)
 @given(
-    form_type=st.sampled_from(list(KINDS)),
+    form_type=st.sampled_from(list(SUBJECTS)),
     texts=st.fixed_dictionaries({}, optional=dict.fromkeys(("nombre", "empresa", "telefono", "mensaje"), any_text)),
     extras=st.dictionaries(any_text.filter(lambda name: name not in contact_body()), json_values, max_size=3),
 )

@@ -10,7 +10,7 @@ import pytest
 from app.contact.letter import ASKED, HIDDEN, MESSAGE, MOST_ROWS, SENDER, Field, Letter
 from app.contact.schema import ContactSchema, examine
 from tests.contact.submissions import letter_of
-from tests.factories import contact_body
+from tests.factories import REFERENCE, contact_body
 
 INVISIBLE = ["\u200b", "\u202e", "\u2066\u2069", "\u3164", "\u2800", "\ufe0f", "\xad\ufeff"]
 
@@ -212,7 +212,9 @@ class TestNotice:
     @pytest.mark.parametrize(
         ("notice", "kind"),
         [
-            pytest.param("Corrige la dirección de la solicitud 3F0C-9A1B.", " (corrección)", id="it corrects"),
+            pytest.param(
+                "Esta solicitud corrige el correo de la solicitud 3F0C-9A1B.", " (corrección)", id="it corrects"
+            ),
             pytest.param(AGAIN, "", id="it may repeat"),
             pytest.param(f"{AGAIN} Corrige la solicitud\r\n3F0C-9A1B.", " (corrección)", id="both"),
             pytest.param("Llame al 4491-3F0CA", "", id="no reference"),
@@ -224,7 +226,7 @@ class TestNotice:
         assert letter.parts[0] == ("", [Field("Aviso", " ".join(notice.split()))])
         assert [heading for heading, _ in letter.parts] == ["", "", ""]
         assert (letter.sender[0].text, letter.asked[0].text, letter.others) == ("María Ñúñez", "Tarifas", [])
-        assert letter.subject == f"Solicitud de demostración{kind}: Comercio Ejemplo S.L."
+        assert letter.subject == f"Demo{kind}: Comercio Ejemplo S.L. · {REFERENCE}"
 
     @pytest.mark.parametrize("notice", [{"Nombre": "Ana"}, ["3F0C-9A1B"], 5], ids=str)
     def test_what_is_no_text_stays_among_the_other_fields(self, notice: Any) -> None:
@@ -236,9 +238,9 @@ class TestNotice:
 
 class TestSubject:
     def test_what_fits_stays_whole(self) -> None:
-        company = "x" * (120 - len("Solicitud de demostración: "))
+        company = "x" * (120 - len(f"Demo:  · {REFERENCE}"))
 
-        assert letter_of(empresa=company).subject == f"Solicitud de demostración: {company}"
+        assert letter_of(empresa=company).subject == f"Demo: {company} · {REFERENCE}"
 
     @pytest.mark.parametrize(
         "company", ["palabra " * 25, "x" * 200, "支付" * 100, "👨\u200d👩\u200d👧" * 40, "שלם " * 40], ids=ascii
@@ -248,20 +250,35 @@ class TestSubject:
         subject = letter_of(form_type=form_type, empresa=company[:200]).subject
 
         assert 100 < len(subject) <= 120
-        assert subject.rstrip("\u2069").endswith("…")
+        assert subject.replace("\u2069", "").endswith(f"… · {REFERENCE}")
 
     def test_the_cut_is_at_a_word(self) -> None:
         subject = letter_of(empresa="Ferretería " * 18).subject
 
-        assert subject == "Solicitud de demostración: " + " ".join(["Ferretería"] * 8) + "…"
+        assert subject == f"Demo: {' '.join(['Ferretería'] * 9)}… · {REFERENCE}"
 
     @pytest.mark.parametrize("blank", [" ", "\t", "\r\n", "\0", "\u2028", "\u3000", *INVISIBLE], ids=ascii)
     def test_a_company_that_cannot_be_seen_names_nobody(self, blank: str) -> None:
-        assert letter_of(empresa=blank).subject == "Solicitud de demostración: María Ñúñez"
-        assert letter_of(empresa=blank, nombre=blank).subject == "Solicitud de demostración: maria@example.com"
+        assert letter_of(empresa=blank).subject == f"Demo: María Ñúñez · {REFERENCE}"
+        assert letter_of(empresa=blank, nombre=blank).subject == f"Demo: maria@example.com · {REFERENCE}"
 
     def test_right_to_left_text_cannot_reorder_it(self) -> None:
-        assert letter_of(empresa="שלם (1)").subject == "Solicitud de demostración: \u2068שלם (1)\u2069"
+        assert letter_of(empresa="שלם (1)").subject == f"Demo: \u2068שלם (1)\u2069 · {REFERENCE}"
+
+
+class TestPreview:
+    @pytest.mark.parametrize(
+        ("changes", "preview"),
+        [
+            ({"mensaje": "Hola:\r\n\r\n¿Es posible el jueves?"}, "Hola: ¿Es posible el jueves?"),
+            ({"mensaje": "palabra " * 40}, f"{'palabra ' * 16}palabra…"),
+            ({"mensaje": "\u200b"}, "María Ñúñez, Comercio Ejemplo S.L."),
+            ({"mensaje": "", "empresa": ""}, "María Ñúñez"),
+            ({"mensaje": "", "nombre": "", "empresa": ""}, "maria@example.com"),
+        ],
+    )
+    def test_a_list_shows_the_message_or_else_who_writes(self, changes: dict[str, str], preview: str) -> None:
+        assert letter_of(**changes).preview == preview
 
 
 class TestReplyTo:
@@ -299,7 +316,7 @@ class TestLinks:
             field.href for field in letter_of(email=address, empresa="A & B").sender if field.label == SENDER["email"]
         )
 
-        assert href == f"mailto:{target}?subject=Re%3A%20Solicitud%20de%20demostraci%C3%B3n%3A%20A%20%26%20B"
+        assert href == f"mailto:{target}?subject=Re%3A%20Demo%3A%20A%20%26%20B%20%C2%B7%20{REFERENCE}"
 
     @pytest.mark.parametrize(
         ("phone", "href"),

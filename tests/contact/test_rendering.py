@@ -155,6 +155,11 @@ Quisiera una demostración.
 
         assert "\n\nSector: Hostelería\nVolumen mensual: Hasta 10.000 €\n\nMensaje\n\n" in shown
 
+    def test_a_list_of_messages_shows_the_beginning_of_the_message(self) -> None:
+        before, _, _ = Page(mensaje="Uno\n<b>dos</b>").html.partition("<h1")
+
+        assert re.search(r'<div style="display:none[^"]*">Uno &lt;b&gt;dos&lt;/b&gt;</div>', before)
+
     def test_parts_without_content_are_left_out(self) -> None:
         assert text(nombre=None, empresa=None, telefono=None, mensaje=None).split("\n\n")[1:] == [
             "Correo electrónico: maria@example.com\n"
@@ -204,7 +209,7 @@ class TestHtml:
         ]
         assert page.message == "Quisiera una demostración.\n¿Es posible el jueves?"
         order = [RECEIVED, REFERENCE, "María Ñúñez", "Tarifas", "Otros datos", "20000", "Jaén", "Mensaje", "Quisiera"]
-        assert order == sorted(order, key=page.html.index)
+        assert order == sorted(order, key=page.html.partition("<h1")[2].index)
 
     def test_what_an_onboarding_form_asks_is_no_other_data(self) -> None:
         page = Page(form_type="onboarding", sector="Hostelería", volumen_mensual="Hasta 10.000 €")
@@ -220,6 +225,11 @@ class TestHtml:
         assert nested
         assert re.findall(r">(\w+)</t[hd]>", nested[0])[1:] == ["Calle", "Ciudad", "Cádiz"]
 
+    def test_a_list_of_messages_shows_the_beginning_of_the_message(self) -> None:
+        before, _, _ = Page(mensaje="Uno\n<b>dos</b>").html.partition("<h1")
+
+        assert re.search(r'<div style="display:none[^"]*">Uno &lt;b&gt;dos&lt;/b&gt;</div>', before)
+
     def test_parts_without_content_are_left_out(self) -> None:
         page = Page(nombre=None, empresa=None, telefono=None, mensaje=None)
 
@@ -232,7 +242,7 @@ class TestHtml:
         page = Page()
 
         mailto, tel = page.links
-        assert mailto.startswith("mailto:maria@example.com?subject=Re%3A%20Solicitud%20de%20demostraci%C3%B3n%3A%20")
+        assert mailto.startswith("mailto:maria@example.com?subject=Re%3A%20Demo%3A%20")
         assert tel == "tel:+34600000000"
         assert list(page.links.values()) == ["maria@example.com", "+34 600 000 000"]
 

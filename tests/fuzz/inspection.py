@@ -25,7 +25,8 @@ QUOTAS: set[tuple[int, int]] = {API, CONTACT, API_POLICY, CONTACT_POLICY}
 MAIL = {"SALES_EMAIL": "sales@example.com", "MAIL_FROM": "web@example.com"}
 """Settings under which a message is inspected."""
 
-OWN_FIELDS = ("Subject", "Date", "Message-ID", "Auto-Submitted", "X-Form-Type", "X-Reference")
+AUTOMATIC = ("Auto-Submitted", "X-Auto-Response-Suppress")
+OWN_FIELDS = ("Subject", "Date", "Message-ID", *AUTOMATIC, "X-Form-Type", "X-Reference")
 """Those that a message always has beside its addresses."""
 
 MESSAGE_FIELDS = ("From", "To", "Reply-To", *OWN_FIELDS, "MIME-Version")

@@ -84,7 +84,7 @@ def test_facts_header_and_text_are_decoded(mail: MailCommand, absent_server: Smt
         "Stored:     2 h ago (2026-11-22T05:58:20+00:00)",
         f"File:       {path}",
     ]
-    assert "Subject: Solicitud de demostración: Comercio Ejemplo S.L." in header.splitlines()
+    assert "Subject: Demo: Comercio Ejemplo S.L. · 3F0C-9A1B" in header.splitlines()
     assert "Reply-To: María Ñúñez <maria@example.com>" in header.splitlines()
     assert "Nombre: María Ñúñez\n" in text
     assert "<" not in text

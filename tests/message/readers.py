@@ -14,7 +14,7 @@ from email.utils import getaddresses, parsedate_to_datetime
 from pathlib import Path
 from typing import Any, cast
 
-HEADERS = ("Auto-Submitted", "X-Form-Type", "X-Reference", "Bcc")
+HEADERS = ("Auto-Submitted", "X-Auto-Response-Suppress", "X-Form-Type", "X-Reference", "Bcc")
 PATIENCE = 120
 """Seconds after which a program hangs."""
 

@@ -9,7 +9,7 @@ from freezegun import freeze_time
 
 from app.contact.letter import SUBJECT_LENGTH
 from app.contact.schema import examine
-from app.contact.submission import KINDS
+from app.contact.submission import SUBJECTS
 from tests.factories import REFERENCE, contact_body
 from tests.message.letters import LETTERS, MESSAGES, RECIPIENTS, SENDER, UNFIT_NAMES, compose
 from tests.message.readers import Reading, read_by_mailparser, read_by_python
@@ -49,11 +49,16 @@ def test_the_fields_are_those_that_were_sent(letter: str) -> None:
     assert read.sender == [(SENDER.name, SENDER.address)]
     assert read.recipients == [(each.name, each.address) for each in RECIPIENTS]
     assert read.reply_to == reply_to(letter)
-    assert read.subject.startswith(f"{KINDS[form_type]}: ")
+    assert read.subject.startswith(f"{SUBJECTS[form_type]}: ")
     assert len(read.subject) <= SUBJECT_LENGTH
     assert read.date == COMPOSED_AT
     assert read.message_id == SENT[letter].message_id
-    assert read.headers == {"Auto-Submitted": "auto-generated", "X-Form-Type": form_type, "X-Reference": REFERENCE}
+    assert read.headers == {
+        "Auto-Submitted": "auto-generated",
+        "X-Auto-Response-Suppress": "All",
+        "X-Form-Type": form_type,
+        "X-Reference": REFERENCE,
+    }
 
 
 @pytest.mark.parametrize("what", MESSAGES)
