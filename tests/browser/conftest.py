@@ -20,6 +20,7 @@ from tests.server.gunicorn import Server, serving
 
 Visit = Callable[..., Visitor]
 Later = Callable[[], None]
+Edits = dict[str, Callable[[str], str]]
 
 LAUNCH = {"chromium": launch_chromium, "firefox": launch_firefox}
 
@@ -57,6 +58,13 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 def website() -> Iterator[Website]:
     with serving_form() as website:
         yield website
+
+
+@pytest.fixture
+def edits(website: Website) -> Iterator[Edits]:
+    """What the test changes in the website's files, by their names; a visitor sees it from the next visit on."""
+    yield website.edits
+    website.edits.clear()
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,11 @@ def spend_quota(service: Server) -> None:
     assert response.status == 400
 
 
+OK = {"body": '{"ok":true}'}
+INTERNAL = {"status": 500, "body": '{"error":{"code":"internal_error"}}'}
+FULL = '"default";r=0;t=30'
+
+
 def answer_with(visitor: Visitor, *, rate_limit: str = "", **answer: Any) -> None:
     """Let the contact path answer so, with a request id."""
     headers = {

@@ -14,9 +14,9 @@ from playwright.sync_api import Route, expect
 
 from app.errors import ErrorCode
 from tests.browser.conftest import Visit
-from tests.browser.steps import COUNTDOWN, COUNTDOWN_ENDS, DOUBT, RECEIVED, answer_with, lines_of, spend_quota
+from tests.browser.steps import COUNTDOWN, COUNTDOWN_ENDS, DOUBT, FULL, RECEIVED, answer_with, lines_of, spend_quota
 from tests.browser.visitor import FIELDS, Visitor
-from tests.factories import REQUEST_ID, SUNSET
+from tests.factories import REQUEST_ID
 from tests.mail.server import SmtpServer
 from tests.ports import free_port
 from tests.server.gunicorn import Server, serving
@@ -156,22 +156,6 @@ def test_the_quota_is_waited_for_with_a_countdown(visitor: Visitor, service: Ser
     visitor.still_has_what_was_typed()
 
 
-def test_the_quota_of_the_api_is_waited_for_with_a_countdown(visitor: Visitor, service: Server) -> None:
-    for _ in range(60):
-        service.request("GET", "/api")
-    visitor.fill()
-    visitor.send()
-
-    visitor.sees_a_summary("Llegan muchas peticiones desde la misma conexión a internet que usted usa.")
-    expect(visitor.status).to_have_text(COUNTDOWN)
-    expect(visitor.button("Enviar solicitud")).to_be_disabled()
-
-
-@pytest.mark.parametrize("word", ["demasiad", "Ha enviado", "Ha superado", "incorrect"])
-def test_no_text_of_the_form_accuses(unserved: Visitor, word: str) -> None:
-    assert word not in unserved.page.locator("html").evaluate("page => page.textContent")
-
-
 def test_a_captcha_that_the_service_refuses_is_renewed(visitor: Visitor) -> None:
     def garble(route: Route) -> None:
         sent = dict(parse_qsl(route.request.post_data))
@@ -256,25 +240,6 @@ def test_a_fault_of_the_website_is_no_fault_of_the_visitor(
         visitor.record("website-fault")
 
 
-def test_a_fault_of_the_website_is_not_waited_for(unserved: Visitor) -> None:
-    body = json.dumps({"error": {"code": "invalid_body", "details": {"reason": "syntax"}}})
-    answer_with(unserved, rate_limit='"default";r=0;t=30', status=400, body=body)
-    unserved.fill()
-    unserved.send()
-
-    unserved.sees_a_summary(SITE, "por otro medio")
-    expect(unserved.progress).to_be_empty()
-
-
-def test_a_version_that_was_retired(visit: Visit, tmp_path: Path) -> None:
-    with serving(tmp_path, **SUNSET) as service:
-        visitor = visit(service.port)
-        visitor.fill()
-        visitor.send()
-
-        visitor.sees_a_summary("no de lo que ha escrito", ErrorCode.API_VERSION_SUNSET)
-
-
 WAIT = "Espere unos segundos para enviarla"
 SITE = "No podemos recibir su solicitud por esta página"
 
@@ -291,20 +256,32 @@ SITE = "No podemos recibir su solicitud por esta página"
         pytest.param(503, "application/json", '{"error":{"code":"brand_new"}}', DOUBT, "no está", id="an unknown 5xx"),
         pytest.param(418, "application/json", '{"error":{"code":"brand_new"}}', SITE, "brand_new", id="an unknown 4xx"),
         pytest.param(400, "application/json", '{"error":{"code":"invalid_body"}}', SITE, "invalid_body", id="a body"),
+        pytest.param(410, "application/json", '{"error":{"code":"api_version_sunset"}}', SITE, "api_v", id="retired"),
+        pytest.param(429, "application/json", '{"error":{"code":"rate_limit_exceeded"}}', WAIT, "Llegan", id="quota"),
+        pytest.param(400, "application/json", '{"error":{"code":"constructor"}}', SITE, "constructor", id="a property"),
+        pytest.param(
+            400,
+            "application/json",
+            '{"error":{"code":"__proto__","details":{"fields":{"length":[],"__proto__":[]}}}}',
+            SITE,
+            "__proto__",
+            id="fields like properties",
+        ),
     ],
 )
 def test_answers_that_the_service_does_not_give_here(
     unserved: Visitor, status: int, content_type: str, body: str, title: str, text: str
 ) -> None:
-    answer_with(unserved, status=status, content_type=content_type, body=body)
+    answer_with(unserved, rate_limit=FULL, status=status, content_type=content_type, body=body)
     unserved.fill()
     unserved.send()
 
     unserved.sees_a_summary(title, text)
+    expect(unserved.progress).to_have_text("" if title == SITE else COUNTDOWN)
     expect(unserved.summary).not_to_contain_text("undefined")
     expect(unserved.request_id).to_be_visible(visible=title != WAIT)
     expect(unserved.request_id).to_have_text(REQUEST_ID)
-    expect(unserved.button("Enviar otra vez" if title == DOUBT else "Enviar solicitud")).to_be_enabled()
+    expect(unserved.button("Enviar otra vez" if title == DOUBT else "Enviar solicitud")).to_be_visible()
     unserved.still_has_what_was_typed()
     if status == 502:
         unserved.record("proxy-page")

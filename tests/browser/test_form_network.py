@@ -6,14 +6,12 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Playwright, expect
+from playwright.sync_api import expect
 
-from tests.browser.conftest import Later, Visit
+from tests.browser.conftest import Edits, Later, Visit
 from tests.browser.relay import Relay
 from tests.browser.steps import DOUBT, RECEIVED, lines_of
 from tests.browser.visitor import FIELDS, VIEWPORTS, Visitor
-from tests.browser.website import Website
-from tests.chromium import launch_chromium
 from tests.mail.server import SmtpServer, parse
 from tests.server.gunicorn import Server
 from tests.waiting import wait_until
@@ -135,16 +133,6 @@ def test_a_connection_that_breaks_after_the_message_has_arrived(
     assert REPEATED in lines_of(mail_server, 1)
 
 
-def test_a_service_out_of_reach_loses_nothing(unserved: Visitor) -> None:
-    unserved.fill()
-    unserved.send()
-
-    unserved.sees_a_summary(DOUBT, "La conexión se ha cortado")
-    unserved.record("unreachable")
-    unserved.still_has_what_was_typed()
-    assert len(unserved.posts) == 1
-
-
 def test_in_airplane_mode_nothing_is_in_doubt(visitor: Visitor, mail_server: SmtpServer) -> None:
     visitor.fill()
     visitor.page.context.set_offline(True)
@@ -208,51 +196,6 @@ def test_a_confirmation_comes_back_and_can_be_corrected(
     assert f"Aviso: {note}" in lines_of(mail_server, 1)
 
 
-def test_a_page_that_went_away_before_it_was_sent_comes_back_as_it_was(visitor: Visitor) -> None:
-    visitor.fill("ventas")
-    visitor.page.goto("about:blank")
-    visitor.page.go_back()
-
-    visitor.still_has_what_was_typed()
-    expect(visitor.field("tema")).to_be_visible()
-    visitor.field("captcha_input").fill(visitor.hear_captcha())
-    visitor.send()
-    expect(visitor.confirmation).to_contain_text(RECEIVED)
-
-
-@pytest.fixture
-def caching_browser(playwright: Playwright) -> Iterator[Browser]:
-    browser = launch_chromium(playwright, ignore_default_args=["--disable-back-forward-cache"])
-    yield browser
-    browser.close()
-
-
-def test_the_back_forward_cache_restores_the_confirmation(
-    caching_browser: Browser, website: Website, service: Server, relay: Relay
-) -> None:
-    for _ in range(3):  # a browser that is busy may not keep a page
-        page = caching_browser.new_page(viewport=VIEWPORTS["desktop"])
-        page.add_init_script("addEventListener('pageshow', ({ persisted }) => { window.isRestored = persisted; })")
-        visitor = Visitor(page, website.address(f"http://127.0.0.1:{service.port}"))
-        visitor.open()
-        visitor.fill()
-        visitor.send()
-        visitor.sees_the_end()
-        page.evaluate("delete window.isRestored")
-        page.goto(f"{visitor.url}?otra")
-        page.evaluate("history.back()")
-        page.wait_for_function("!location.search && 'isRestored' in window")
-        if page.evaluate("window.isRestored"):
-            break
-        relay.take_new_address()
-
-    assert page.evaluate("window.isRestored")
-    expect(visitor.confirmation).to_contain_text(RECEIVED)
-    visitor.button("Corregir el correo").click()
-    visitor.still_has_what_was_typed()
-    assert len(visitor.posts) == 1
-
-
 @pytest.mark.parametrize("button", ["Dejar de esperar", "No, dejarlo así"])
 def test_a_double_click_on_a_button_that_gives_way_to_another_does_not_send(
     visitor: Visitor, mail_server: SmtpServer, later: Later, answer: threading.Event, button: str
@@ -274,42 +217,23 @@ def test_a_double_click_on_a_button_that_gives_way_to_another_does_not_send(
     assert len(visitor.posts) == len(mail_server.arrivals) == 2
 
 
-def test_a_question_comes_back_with_the_fields_that_a_website_adds(unserved: Visitor) -> None:
-    added = """document.querySelector("[data-part=fields]").insertAdjacentHTML("beforeend", `
-      <label><input type="checkbox" name="boletin" value="si"> Boletín</label><input type="file" name="plano">`)"""
-    unserved.page.add_init_script(
-        f"document.addEventListener('readystatechange', () => {{ {added} }}, {{ once: true }})"
-    )
-    unserved.open()
-    unserved.fill("distribuidor")
-    unserved.field("boletin").check()
-    unserved.send()
-    unserved.sees_a_summary(DOUBT)
-    unserved.page.reload()
-
-    unserved.sees_a_summary(DOUBT)
-    expect(unserved.field("boletin")).to_be_checked()
-    unserved.still_has_what_was_typed()
+BOLETIN = '<label><input type="checkbox" name="boletin" value="si"> Boletín</label><input type="file" name="plano">'
 
 
-def test_a_chosen_kind_outlives_the_one_in_the_address(service: Server, visit: Visit) -> None:
+def test_a_page_that_is_left_comes_back_as_it_was(service: Server, visit: Visit, edits: Edits) -> None:
+    edits["index.html"] = lambda page: page.replace("<!-- A trap", f"{BOLETIN}<!-- A trap")
     visitor = visit(service.port, query="?tipo=ventas")
-    visitor.choose("distribuidor")
-    visitor.page.goto("about:blank")
-    visitor.page.go_back()
-
-    expect(visitor.field("tipo_de_partner")).to_be_visible()
-    expect(visitor.field("tema")).to_be_hidden()
-
-
-def test_what_was_chosen_of_the_kinds_own_comes_back_too(visitor: Visitor) -> None:
     visitor.fill("onboarding")
     visitor.field("sector").select_option("Servicios")
-    visitor.page.goto("about:blank")
-    visitor.page.go_back()
-
-    expect(visitor.field("sector")).to_have_value("Servicios")
-    expect(visitor.field("sector")).to_be_visible()
-    visitor.field("captcha_input").fill(visitor.hear_captcha())
-    visitor.send()
-    expect(visitor.confirmation).to_contain_text(RECEIVED)
+    visitor.field("boletin").check()
+    for answer in ("none yet", "lost"):
+        visitor.leave("left and come back to")
+        visitor.still_has_what_was_typed()
+        expect(visitor.field("sector")).to_have_value("Servicios")
+        expect(visitor.field("tema")).to_be_hidden()
+        expect(visitor.field("boletin")).to_be_checked()
+        if answer == "none yet":
+            visitor.page.route("**/api/v1/contact", lambda route: route.abort())
+            visitor.field("captcha_input").fill(visitor.hear_captcha())
+            visitor.send()
+        visitor.sees_a_summary(DOUBT)

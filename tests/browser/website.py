@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -23,6 +23,8 @@ class Website:
 
     def __init__(self) -> None:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
+        self.edits: dict[str, Callable[[str], str]] = {}
+        """What a test changes in the files, by their names."""
 
     def address(self, service: str, path: str | None = None, query: str = "") -> str:
         """Where the form posts to ``service``, and to ``path`` in place of its own."""
@@ -33,27 +35,27 @@ class _Handler(SimpleHTTPRequestHandler):
     def __init__(self, website: Website, *args: Any, **kwargs: Any) -> None:
         self._website = website
         self._policy = "default-src 'self'"
-        super().__init__(*args, directory=str(FOLDER), **kwargs)
+        super().__init__(*args, **kwargs)
 
     def do_GET(self) -> None:
         _, target, file = urlsplit(self.path).path.split("/", 2)
-        if file:
-            self.path = f"/{file}"
-            super().do_GET()
-        else:
-            self._send_page(unquote(target))
-
-    def _send_page(self, target: str) -> None:
-        service, path = urljoin(target, "/").removesuffix("/"), urlsplit(target).path
-        page, replaced = ACTION.subn(lambda known: service + (path or known[1]), (FOLDER / "index.html").read_text())
-        assert replaced == 1
-        body = page.encode()
-        self._policy = POLICY.replace("<service>", service)
+        file = file or "index.html"
+        text = (FOLDER / file).read_text()
+        if file == "index.html":
+            text = self._pointed(text, unquote(target))
+        body = self._website.edits.get(file, str)(text).encode()
         self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Type", f"{self.guess_type(file)}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _pointed(self, page: str, target: str) -> str:
+        service, path = urljoin(target, "/").removesuffix("/"), urlsplit(target).path
+        page, replaced = ACTION.subn(lambda known: service + (path or known[1]), page)
+        assert replaced == 1
+        self._policy = POLICY.replace("<service>", service)
+        return page
 
     def end_headers(self) -> None:
         self.send_header("Content-Security-Policy", self._policy)
