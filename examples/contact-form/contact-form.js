@@ -1,4 +1,4 @@
-/** Sends contact forms in the background and shows the answer. Every text and the service's address stand in the page. */
+/** Sends contact forms in the background and shows the answer. Every text stands in the page. */
 
 const SLOW_MS = 2_000;
 const GIVE_UP_MS = 10_000;
@@ -9,9 +9,8 @@ const MAX_AGE_MS = 3_600_000;
 const AGE_MARGIN_MS = 500;
 const CAPTCHA_LENGTH = 5;
 const CAPTCHA_ALPHABET = "ACDEFHJKMNPRTWXY3479";
-const PROVIDERS = ["gmail", "hotmail", "outlook", "yahoo", "icloud", "ymail", "mail"].map((name) => `${name}.com`);
+const PROVIDERS = ["gmail", "hotmail", "outlook", "yahoo", "icloud", "ymail", "email", "mail"].map((name) => `${name}.com`);
 
-/** The errors that concern a field. */
 const FIELDS = { bad_captcha: "captcha_input", invalid_email: "email", invalid_form_type: "form_type" };
 /** What others mean. Another 4xx is the website's fault (`site`); all else leaves it in `doubt` what has arrived. */
 const KINDS = {
@@ -25,13 +24,14 @@ const KINDS = {
 };
 
 const alive = new WeakSet();
+let count = 1;
 
 /** Bring a form to life, once. Those that the page comes with need no call. @param {HTMLFormElement} form */
 export function init(form) {
   if (alive.has(form)) return;
   alive.add(form);
   const root = /** @type {HTMLElement} */ (form.closest(".contact-form"));
-  numberIds(root);
+  numberIds(root, form.id);
 
   const [fields, faultList, summary, question] = ["fields", "faults", "summary", "question"].map(part);
   const [outcome, sendRow, button, giveUp, again] = ["outcome", "send", "submit", "give-up", "again"].map(part);
@@ -46,13 +46,15 @@ export function init(form) {
   const now = () => Date.now() + skew;
   let ts = now();
   let code = "";
+  let asked = ""; // the address of which a slip was asked about
   let sending = new AbortController();
   let countdown = 0;
   let announcement = 0;
-  /** @type {{ typed?: string, isUnanswered?: boolean, isRepeat?: boolean, end?: any, isCorrection?: boolean }} */
+  /** @type {any} */
   let state = history.state?.[form.id] ?? {};
 
-  const typed = new URLSearchParams(state.isUnanswered || state.end ? state.typed : "");
+  const { doubt, isCorrection } = state;
+  const typed = new URLSearchParams(state.typed);
   for (const control of controls()) {
     if (control.maxLength > 0) control.dataset.limit = `${control.maxLength}`;
     control.removeAttribute("maxlength"); // the browser would cut what is pasted without a word
@@ -63,10 +65,12 @@ export function init(form) {
   form.noValidate = true; // the browser's bubbles may speak another language
   part("captcha").removeAttribute("disabled");
   part("plain").hidden = true;
-  goOn();
+  if (state.end) show();
+  renewCaptcha();
   offerToRead();
-  if (state.end) copied.textContent = whatWasTyped();
-  if (state.isUnanswered) showError({ code: "given_up" }); // the page was left or loaded again meanwhile
+  if (isCorrection) email.focus();
+  if (doubt) showError(doubt);
+  countDown();
   // Not before: a browser that goes back restores nothing in a group that is disabled.
   if (document.readyState === "complete") prefill();
   else addEventListener("pageshow", prefill, { once: true });
@@ -85,7 +89,7 @@ export function init(form) {
     captcha.focus();
   });
   onClick("meant", () => {
-    email.value = meant.innerText;
+    email.value = meant.textContent;
     setFault("email");
     askAboutSlip();
     email.focus();
@@ -104,16 +108,20 @@ export function init(form) {
     email.focus();
     email.select();
   });
-  onClick("cancel", () => goOn({ isCorrection: false }));
+  onClick("cancel", () => {
+    email.value = state.end.address;
+    goOn({ isCorrection: false });
+  });
   onClick("restart", () => {
     form.reset();
-    controls().forEach(countCharacters);
-    goOn({ end: undefined });
-    showKind();
+    for (const { name } of controls()) setFault(name);
+    goOn({ end: undefined, typed: "", isRepeat: false });
+    prefill();
     controlOf("form_type").focus();
   });
   onClick("copy-button", copy);
   root.addEventListener("click", ignoreSecondClick, true);
+  new ResizeObserver(drawCaptcha).observe(part("image"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCaptcha);
 
   /** @param {string} name */
@@ -145,21 +153,27 @@ export function init(form) {
     faultList.hidden = summary.hidden = true;
     document.title = title;
     if (showFaults(findFaults())) return; // without a request, which would spend the quota
+    if (!slip.hidden && asked !== email.value) {
+      asked = email.value;
+      return meant.focus();
+    }
 
     const body = filledIn();
-    keep({ typed: `${body}`, isUnanswered: true });
+    keep({ typed: `${body}`, doubt: { code: "given_up" } });
     lock(true);
     const { error, headers } = await send(body);
+    if (!form.isConnected) return;
     lock(false);
-    keep({ isUnanswered: false });
+    keep({ doubt: undefined });
     const [remaining = 1, reset = 0] = headers.get("RateLimit")?.match(/\d+/g)?.map(Number) ?? [];
     if (error?.code === "too_fast") {
       skew = (Number(headers.get("X-RateLimit-Reset")) - reset) * 1000 - Date.now();
       ts = now();
     }
     const isKept = error?.details?.kept;
-    const kind = error && !isKept ? showError(error, headers) : confirm(isKept ? "kept" : "sent", headers);
-    if (kind !== "site" && !remaining) startCountdown(reset);
+    const kind = error && !isKept ? showError(error) : confirm(isKept ? "kept" : "sent", headers);
+    if (kind !== "site" && !remaining) keep({ until: Date.now() + reset * 1000 });
+    countDown();
     if (!summary.hidden) reveal(outcome, summary);
   }
 
@@ -183,7 +197,7 @@ export function init(form) {
     return new URLSearchParams(/** @type {any} */ (new FormData(form)));
   }
 
-  /** Keep it, should the page be left or loaded again. @param {typeof state} changes */
+  /** For when the page is left or loaded again. @param {object} changes */
   function keep(changes) {
     state = { ...state, ...changes };
     history.replaceState({ ...history.state, [form.id]: state }, "");
@@ -213,7 +227,8 @@ export function init(form) {
       const response = await fetch(action, { method: "POST", body, signal, credentials: "omit" });
       headers = response.headers;
       const answer = await response.json().catch(() => null); // a proxy may answer with a page of its own
-      if (!response.ok || !answer?.ok) error = { ...answer?.error, status: response.status };
+      const id = headers.get("X-Request-ID"); // no answer, no id
+      if (!response.ok || !answer?.ok) error = { ...answer?.error, status: response.status, id };
     } catch {
       error = { code: signal.aborted ? signal.reason : offline ? "offline" : "lost" };
     }
@@ -229,7 +244,8 @@ export function init(form) {
   }
 
   function notice() {
-    return `${correction.firstElementChild?.textContent} ${state.isRepeat ? texts.note_again : ""}`.trim();
+    const notes = [state.isCorrection && fill(texts.note_correction, state.end), state.isRepeat && texts.note_again];
+    return notes.filter(Boolean).join(" ");
   }
 
   function findFaults() {
@@ -264,8 +280,9 @@ export function init(form) {
   }
 
   function askAboutSlip() {
-    const [name, domain = ""] = email.value.trim().toLowerCase().split("@");
-    const provider = !PROVIDERS.includes(domain) && PROVIDERS.find((known) => isSlip(domain, known));
+    const [name, domain = ""] = email.value.trim().split("@");
+    const isKnown = PROVIDERS.includes(domain.toLowerCase());
+    const provider = !isKnown && PROVIDERS.find((known) => isSlip(domain.toLowerCase(), known));
     const address = provider ? `${name}@${provider}` : "";
     slip.hidden = !address;
     if (address === meant.textContent) return;
@@ -274,7 +291,8 @@ export function init(form) {
   }
 
   /** @param {any} error */
-  function showError({ code: name, status: httpStatus, details }, headers = new Headers()) {
+  function showError(error) {
+    const { code: name, status: httpStatus, details, id } = error;
     report("error", { code: `${name ?? httpStatus}` });
     if (name === "bad_captcha") renewCaptcha();
     const concerned = own(FIELDS, name);
@@ -286,7 +304,6 @@ export function init(form) {
     const keys = [`${name}.${details?.reason}`, name, httpStatus];
     const kind = keys.map((key) => own(KINDS, key)).find(Boolean) ?? (/^4/.test(httpStatus) ? "site" : "doubt");
     const text = [...keys, kind].map((key) => own(texts.errors, key)).find(Boolean);
-    const id = headers.get("X-Request-ID"); // no answer, no id
     const [head, advice, technical, identifier] = /** @type {any} */ (summary.children);
     summary.dataset.error = kind;
     head.textContent = texts.titles[kind];
@@ -295,21 +312,22 @@ export function init(form) {
     identifier.hidden = !id || kind === "wait";
     identifier.lastElementChild.textContent = id;
     if (kind === "not_sent") button.textContent = texts.send_again;
-    if (kind === "doubt") ask(true);
+    if (kind === "doubt") ask(error);
     summary.hidden = false;
     summary.focus();
     reveal(outcome, summary);
     return kind;
   }
 
-  function ask(isOpen = true) {
-    question.hidden = !isOpen;
-    sendRow.hidden = isOpen;
-    keep({ isUnanswered: isOpen, isRepeat: true });
+  /** @param {any} [error] */
+  function ask(error) {
+    question.hidden = !error;
+    sendRow.hidden = !question.hidden;
+    keep({ doubt: error, isRepeat: state.isRepeat || Boolean(error) });
   }
 
   function closeQuestion() {
-    ask(false);
+    ask();
     summary.hidden = true;
     button.textContent = texts.send_again;
     button.focus();
@@ -349,8 +367,7 @@ export function init(form) {
       if (!text) return;
       place = document.createElement("p");
       [place.className, place.id] = ["error", id];
-      if (group) group.append(place);
-      else (control.closest("label") ?? control).after(place);
+      (group?.firstElementChild ?? control.closest("label") ?? control).after(place);
       const others = control.getAttribute("aria-describedby") ?? "";
       (group ?? control).setAttribute("aria-describedby", `${id} ${others}`);
     }
@@ -364,9 +381,9 @@ export function init(form) {
   /** @param {Headers} headers */
   function confirm(kind = "", headers) {
     const id = headers.get("X-Request-ID")?.toUpperCase() ?? "";
-    const reference = `${id.slice(0, 4)}-${id.slice(4, 8)}`; // as in the sales team's message
-    copied.textContent = whatWasTyped();
-    goOn({ end: { kind, reference, address: email.value.trim() }, isCorrection: false, isRepeat: false });
+    const reference = `${id.slice(0, 4)}-${id.slice(4, 8)}`;
+    const end = { kind, reference, address: email.value.trim(), copy: whatWasTyped() };
+    goOn({ end, isCorrection: false, isRepeat: false });
     report("sent", { reference, form_type: kinds().value });
   }
 
@@ -384,6 +401,7 @@ export function init(form) {
     [heading.textContent, part("end-text").textContent] = texts[end.kind];
     part("reference").textContent = end.reference;
     part("address").textContent = end.address;
+    copied.textContent = end.copy;
     part("term").hidden = end.kind === "kept";
     part("copied").textContent = "";
     confirmation.querySelector("details")?.toggleAttribute("open", end.kind === "kept");
@@ -391,9 +409,11 @@ export function init(form) {
     heading.focus();
   }
 
-  /** Show what is next. @param {typeof state} changes */
-  function goOn(changes = {}) {
+  /** @param {object} changes */
+  function goOn(changes) {
     keep(changes);
+    ask();
+    faultList.hidden = summary.hidden = true;
     show();
     renewCaptcha();
   }
@@ -413,7 +433,7 @@ export function init(form) {
     try {
       await navigator.clipboard.writeText(copied.textContent ?? "");
     } catch {
-      getSelection()?.selectAllChildren(copied); // in a frame that may not copy, or without TLS
+      getSelection()?.selectAllChildren(copied);
       text = texts.not_copied;
     }
     part("copied").textContent = status.textContent = text;
@@ -429,6 +449,7 @@ export function init(form) {
       if (control) control.value ||= query().get(name) ?? "";
     }
     controls().forEach(countCharacters);
+    askAboutSlip();
     showKind();
   }
 
@@ -446,11 +467,11 @@ export function init(form) {
       const isRequired = control.dataset.requiredBy === kind;
       if (control.required && !isRequired) setFault(control.name);
       control.required = isRequired;
-      control.labels?.[0].querySelector(".optional")?.toggleAttribute("hidden", isRequired);
+      control.labels?.[0]?.querySelector(".optional")?.toggleAttribute("hidden", isRequired);
     }
   }
 
-  /** Tell it beside the button and, without a move of the focus, to screen readers. @param {string} text */
+  /** @param {string} text */
   function say(text) {
     progress.textContent = status.textContent = text;
     reveal(outcome);
@@ -460,26 +481,28 @@ export function init(form) {
     form.dispatchEvent(new CustomEvent(`contact:${type}`, { bubbles: true, detail }));
   }
 
-  /** Let nothing be sent for these seconds. Screen readers hear the start and the end, not each second. */
-  function startCountdown(seconds = 0) {
+  /** Screen readers hear the start and the end, not each second. */
+  function countDown() {
     clearInterval(countdown);
-    if (!seconds) return;
-    const end = performance.now() + seconds * 1000;
+    const { until = 0 } = state;
+    if (until < Date.now()) return;
     const lockBoth = (isLocked = true) => [button, again].forEach((each) => mark(each, "aria-disabled", isLocked));
     const tick = () => {
-      const left = Math.ceil((end - performance.now()) / 1000);
+      const left = Math.ceil((until - Date.now()) / 1000);
       // One second is told as two: "segundos" would be wrong.
-      const text = left > 0 ? fill(texts.countdown, { seconds: Math.max(left, 2) }) : texts.countdown_over;
-      progress.textContent = text;
-      if (left === seconds || left <= 0) status.textContent = form.hidden ? "" : text;
+      progress.textContent = fill(texts.countdown, { seconds: Math.max(left, 2) });
       if (left > 0) return;
+      progress.textContent = form.hidden ? "" : texts.countdown_over;
       clearInterval(countdown);
       lockBoth(false);
+      announce();
       if (summary.dataset.error === "wait") summary.hidden = true;
     };
+    const announce = () => (status.textContent = form.hidden ? "" : progress.textContent);
     lockBoth();
     countdown = setInterval(tick, 1000);
     tick();
+    announce();
   }
 
   function typedCode() {
@@ -524,17 +547,18 @@ export function init(form) {
   }
 }
 
-/** @param {Element} root */
-function numberIds(root) {
-  const number = [...document.querySelectorAll(".contact-form")].indexOf(root);
-  for (const name of number ? ["id", "for", "aria-describedby", "aria-labelledby"] : []) {
+/** Number the ids of a form that are another's already. @param {Element} root */
+function numberIds(root, id = "") {
+  if (document.querySelectorAll(`[id="${id}"]`).length < 2) return;
+  count += 1;
+  for (const name of ["id", "for", "aria-describedby", "aria-labelledby"]) {
     for (const element of root.querySelectorAll(`[${name}]`)) {
-      element.setAttribute(name, `${element.getAttribute(name)}`.replace(/\S+/g, `$&-${number + 1}`));
+      element.setAttribute(name, `${element.getAttribute(name)}`.replace(/\S+/g, `$&-${count}`));
     }
   }
 }
 
-/** Let the second of a double click not hit the button that the first has put in its place. @param {any} event */
+/** The first click may have put another button in its place. @param {any} event */
 function ignoreSecondClick(event) {
   if (event.detail < 2 || !event.target.closest("button")) return;
   event.preventDefault();
@@ -546,13 +570,13 @@ function reveal(...elements) {
   for (const element of elements) element.scrollIntoView({ block: "nearest" });
 }
 
-/** ARIA's own properties are younger than some browsers. @param {Element} element */
+/** @param {Element} element */
 function mark(element, attribute = "", isSet = true) {
   if (isSet) element.setAttribute(attribute, "true");
   else element.removeAttribute(attribute);
 }
 
-/** An error may be called like something that each object inherits. @param {any} table @param {string} key */
+/** @param {any} table @param {string} key */
 function own(table, key) {
   return Object.hasOwn(table, key) ? table[key] : undefined;
 }
@@ -574,7 +598,7 @@ function labelOf(control) {
   return label.textContent?.replace(/\s+/g, " ").trim();
 }
 
-/** A character of any encoding counts once, as in the service. @param {HTMLInputElement} control */
+/** Counted as in the service. @param {HTMLInputElement} control */
 function roomIn({ dataset, value }) {
   return Number(dataset.limit ?? Infinity) - [...value].length;
 }

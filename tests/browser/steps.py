@@ -24,6 +24,7 @@ def spend_quota(service: Server) -> None:
 
 OK = {"body": '{"ok":true}'}
 INTERNAL = {"status": 500, "body": '{"error":{"code":"internal_error"}}'}
+REFUSED = {"status": 400, "body": '{"error":{"code":"invalid_email"}}'}
 FULL = '"default";r=0;t=30'
 
 

@@ -295,7 +295,10 @@ def test_what_sends_it_again_is_locked_like_the_button_while_it_counts_down(unse
     unserved.fill()
     unserved.send()
     unserved.sees_a_summary(DOUBT)
+    unserved.page.reload()
+    unserved.sees_a_summary(DOUBT, "Se ha producido un error en nuestro servicio.", REQUEST_ID)
     again = unserved.button("Enviar otra vez")
+    unserved.field("captcha_input").fill(unserved.hear_captcha())
     look = "element => { const style = getComputedStyle(element); return [style.backgroundColor, style.cursor]; }"
 
     expect(again).to_have_attribute("aria-disabled", "true")

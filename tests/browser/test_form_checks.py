@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 
 from app.contact.antispam import MAX_AGE_SECONDS
 from app.contact.schema import examine
+from tests.browser.conftest import Edits
 from tests.browser.steps import RECEIVED, lines_of
 from tests.browser.visitor import NARROWEST, Visitor, aged
 from tests.mail.server import SmtpServer
@@ -223,14 +224,13 @@ def test_nobody_is_offered_a_voice_that_the_browser_has_not(unserved: Visitor) -
 
 
 CONSENT = """
-document.querySelector("[data-part=fields]").insertAdjacentHTML("beforeend", `
-  <label><input type="checkbox" name="constructor" required data-missing="Acepte esto."> Acepto</label>
-  <label><input type="checkbox" name="silent" required> Sin texto propio</label>`)
-"""
+<label><input type="checkbox" name="constructor" required data-missing="Acepte esto."> Acepto</label>
+<label><input type="checkbox" name="silent" required> Sin texto propio</label>"""
 
 
-def test_a_field_that_a_website_adds_is_required_like_all_others(unserved: Visitor) -> None:
-    unserved.page.evaluate(CONSENT)
+def test_a_field_that_a_website_adds_is_required_like_all_others(unserved: Visitor, edits: Edits) -> None:
+    edits["index.html"] = lambda page: page.replace("<!-- A trap", f"{CONSENT}<!-- A trap")
+    unserved.open()
     unserved.fill()
     unserved.field("silent").check()
     unserved.send()

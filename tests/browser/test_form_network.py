@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Edits, Later, Visit
 from tests.browser.relay import Relay
-from tests.browser.steps import DOUBT, RECEIVED, lines_of
+from tests.browser.steps import DOUBT, RECEIVED, answer_with, lines_of
 from tests.browser.visitor import FIELDS, VIEWPORTS, Visitor
 from tests.mail.server import SmtpServer, parse
 from tests.server.gunicorn import Server
@@ -173,7 +173,7 @@ def test_a_page_that_was_left_while_it_was_sent_asks(
 
 @pytest.mark.parametrize("way", ["reloaded", "left and come back to"])
 def test_a_confirmation_comes_back_and_can_be_corrected(
-    visitor: Visitor, mail_server: SmtpServer, relay: Relay, way: str
+    visitor: Visitor, mail_server: SmtpServer, later: Later, way: str
 ) -> None:
     visitor.fill("ventas")
     visitor.send()
@@ -189,7 +189,7 @@ def test_a_confirmation_comes_back_and_can_be_corrected(
     note = f"Esta solicitud corrige el correo de la solicitud {reference}."
     expect(visitor.page.get_by_text(note)).to_be_visible()
     visitor.still_has_what_was_typed()
-    relay.take_new_address()
+    later()
     visitor.field("captcha_input").fill(visitor.hear_captcha())
     visitor.send()
     visitor.sees_the_end()
@@ -237,3 +237,28 @@ def test_a_page_that_is_left_comes_back_as_it_was(service: Server, visit: Visit,
             visitor.field("captcha_input").fill(visitor.hear_captcha())
             visitor.send()
         visitor.sees_a_summary(DOUBT)
+
+
+def test_another_form_has_nothing_of_the_one_before(unserved: Visitor) -> None:
+    answer_with(unserved, body='{"ok":true}')
+    unserved.fill()
+    unserved.send()
+    unserved.sees_the_end()
+    unserved.button("Corregir el correo").click()
+    unserved.field("nombre").fill("")
+    unserved.field("email").fill("maria@gmial.com")
+    unserved.send()
+    unserved.field("nombre").fill("María")
+    unserved.page.unroute_all()
+    unserved.field("captcha_input").fill(unserved.hear_captcha())
+    unserved.send()
+    unserved.send()
+    unserved.sees_a_summary(DOUBT)
+    unserved.button("Cancelar la corrección").click()
+    expect(unserved.confirmation).to_contain_text("Le escribiremos a maria@example.com.")
+    unserved.button("Enviar otra solicitud").click()
+    for said in (".error", "[role=alert]", "[data-part=question]", "[data-part=slip]", "[data-part=correction]"):
+        expect(unserved.page.locator(said).locator("visible=true")).to_have_count(0)
+    unserved.page.reload()
+    expect(unserved.button("Enviar solicitud")).to_be_enabled()
+    expect(unserved.field("nombre")).to_have_value("")

@@ -14,7 +14,6 @@ from tests.browser.visitor import THEMES, VIEWPORTS, Theme, Visitor
 from tests.browser.website import FOLDER, Website
 from tests.mail.server import SmtpServer, parse
 from tests.server.gunicorn import Server
-from tests.waiting import wait_until
 
 MAX_BYTES = 14 * 1024
 
@@ -46,15 +45,6 @@ def test_nothing_moves_while_the_page_loads(browser: Browser, website: Website, 
         page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
         assert page.evaluate("shifts.map(shift => shift.sources.map(({ node }) => node?.outerHTML))") == []
-
-
-def test_the_page_is_painted_while_the_module_hangs(browser: Browser, website: Website, service: Server) -> None:
-    with browser.new_context() as context:
-        page = context.new_page()
-        page.route("**/contact-form.js", lambda _: None)
-        page.goto(website.address(f"http://127.0.0.1:{service.port}"), wait_until="commit")
-
-        wait_until(lambda: page.evaluate("performance.getEntriesByName('first-contentful-paint').length"))
 
 
 def test_every_target_is_large_enough(unserved: Visitor) -> None:
