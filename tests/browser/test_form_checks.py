@@ -198,7 +198,7 @@ def test_the_captcha_can_be_renewed(unserved: Visitor) -> None:
     assert canvas.evaluate("image => image.width / image.clientWidth") == 2, "as sharp as the screen"
 
 
-@pytest.mark.parametrize("width", [NARROWEST["width"], 390, 600, 768, 1024, 1280])
+@pytest.mark.parametrize("width", [NARROWEST["width"], 360, 390, 600, 768, 1280])
 def test_the_parts_of_the_captcha_have_one_order(unserved: Visitor, width: int) -> None:
     unserved.page.set_viewport_size({"width": width, "height": 900})
     expect(unserved.page.get_by_label("Código de la imagen", exact=True)).to_have_attribute("name", "captcha_input")
