@@ -128,12 +128,14 @@ lint: $(VENV)/.dev ## Run the linters and the type checker
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-lint-api: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters of the published document (needs Node.js)
+TSC_FLAGS := --strict --noEmit --target es2022 --module esnext --moduleResolution bundler
+lint-api: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters of the published document and of the example form (needs Node.js)
 	$(BIN)/openapi-spec-validator static/openapi.json
 	$(NODE)/spectral lint --fail-severity=hint static/openapi.json
 	REDOCLY_SUPPRESS_UPDATE_NOTICE=true $(NODE)/redocly lint static/openapi.json
 	$(NODE)/openapi-typescript static/openapi.json --output node_modules/.cache/openapi.ts
-	$(NODE)/tsc --strict --noEmit --skipLibCheck --target es2022 --module esnext --moduleResolution bundler tests/clients/client.ts
+	$(NODE)/tsc $(TSC_FLAGS) --skipLibCheck tests/clients/client.ts
+	$(NODE)/tsc $(TSC_FLAGS) --typeRoots static --lib es2022,dom,dom.iterable --checkJs examples/contact-form/contact-form.js tests/clients/website.ts
 
 format: $(VENV)/.dev ## Format the code and the document, and correct simple mistakes
 	$(BIN)/ruff check --fix .

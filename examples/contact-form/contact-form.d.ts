@@ -1,7 +1,7 @@
 export function init(form: HTMLFormElement): void;
 
 declare global {
-  interface HTMLElementEventMap {
+  interface GlobalEventHandlersEventMap {
     "contact:sent": CustomEvent<{ reference: string; form_type: string }>;
     "contact:error": CustomEvent<{ code: string }>;
   }

@@ -1,0 +1,7 @@
+// A website's script, as its developer would write it: the linters hold contact-form.d.ts to it.
+import { init } from "../../examples/contact-form/contact-form.js";
+
+const form: HTMLFormElement = document.forms[0];
+init(form);
+document.addEventListener("contact:sent", ({ detail }) => console.log(detail.reference.length, detail.form_type.length));
+form.addEventListener("contact:error", ({ detail }) => console.log(detail.code.length));
