@@ -78,9 +78,12 @@ def correcting(visitor: Visitor) -> None:
 def waiting(visitor: Visitor) -> None:
     visitor.page.route("**/api/v1/contact", lambda _: None)
     visitor.fill()
+    visitor.page.locator("[data-part=send]").evaluate("row => row.scrollIntoView({ block: 'end' })")
     visitor.send()
     expect(visitor.button("Enviando…")).to_be_visible()
-    visitor.page.clock.run_for(10_000)
+    visitor.page.clock.run_for(2_000)
+    expect(visitor.progress).to_be_in_viewport(ratio=0.95)
+    visitor.page.clock.run_for(8_000)
 
 
 def slipping(visitor: Visitor) -> None:

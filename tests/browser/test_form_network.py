@@ -57,15 +57,6 @@ def test_while_it_is_sent_nothing_can_be_edited_and_the_button_keeps_the_focus(
     assert len(visitor.posts) == len(mail_server.arrivals) == 1
 
 
-@pytest.mark.firefox
-def test_a_double_click_sends_once(visitor: Visitor, mail_server: SmtpServer) -> None:
-    visitor.fill()
-    visitor.button("Enviar solicitud").dblclick()
-
-    expect(visitor.confirmation).to_be_visible()
-    assert len(visitor.posts) == len(mail_server.arrivals) == 1
-
-
 def test_who_gives_up_after_ten_seconds_is_asked_before_it_is_sent_again(
     visitor: Visitor, mail_server: SmtpServer, later: Later, answer: threading.Event
 ) -> None:
@@ -256,6 +247,7 @@ def test_another_form_has_nothing_of_the_one_before(unserved: Visitor) -> None:
     unserved.sees_a_summary(DOUBT)
     unserved.button("Cancelar la corrección").click()
     expect(unserved.confirmation).to_contain_text("Le escribiremos a maria@example.com.")
+    expect(unserved.field("email")).to_have_value("maria@example.com")
     unserved.button("Enviar otra solicitud").click()
     for said in (".error", "[role=alert]", "[data-part=question]", "[data-part=slip]", "[data-part=correction]"):
         expect(unserved.page.locator(said).locator("visible=true")).to_have_count(0)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from tests.deploy.site import Site
 from tests.factories import contact_body
+from tests.waiting import wait_until
+
+CONNECTIONS_OF_A_CLIENT = 32
 
 _clients = (f"127.{a}.{b}.{c}" for a, b, c in itertools.product(range(64, 255), range(256), range(1, 255)))
 _next = threading.Lock()
@@ -21,6 +25,28 @@ def new_client() -> str:
     """An address that no other request has."""
     with _next:
         return next(_clients)
+
+
+@contextmanager
+def holding_connections(site: Site, client: str, begun: bytes) -> Iterator[None]:
+    """The client has as many connections as it may, each with a request that is begun and never ends."""
+    with ExitStack() as stack:
+        held: list[socket.socket] = []
+
+        def go_on() -> None:
+            for connection in held:
+                connection.sendall(b" ")  # nginx drops who sends nothing for ten seconds
+
+        def is_refused() -> bool:
+            go_on()
+            return site.request("GET", "/api", client=client).code == "internal_error"
+
+        for _ in range(CONNECTIONS_OF_A_CLIENT):
+            held.append(stack.enter_context(site.connect(client)))
+            held[-1].sendall(begun)
+            go_on()
+        wait_until(is_refused)
+        yield
 
 
 @dataclass

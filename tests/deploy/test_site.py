@@ -13,7 +13,6 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -25,7 +24,7 @@ import trustme
 from app.api.body import MAX_BODY_BYTES
 from tests.api.fields import CONSTANT, SERVICE_DESC
 from tests.client import DOCUMENT, validate_response
-from tests.deploy.load import new_client
+from tests.deploy.load import CONNECTIONS_OF_A_CLIENT, holding_connections, new_client
 from tests.deploy.site import RELAY, RELAYED, SERVER_NAME, Answer, Site, site
 from tests.factories import LOG_TIME, contact_body
 from tests.waiting import wait_until
@@ -588,16 +587,10 @@ def test_a_service_that_hangs_is_an_internal_error(tmp_path: Path) -> None:
     validate(answer, "POST", "/api/v1/contact")
 
 
-CONNECTIONS_OF_A_CLIENT = 32
-
-
 def test_one_client_cannot_hold_all_connections(served: Site) -> None:
     greedy, other = new_client(), new_client()
-    begun = b"POST /contact.php HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
-    with ExitStack() as stack:
-        for _ in range(CONNECTIONS_OF_A_CLIENT):
-            stack.enter_context(served.connect(greedy)).sendall(begun)
-        wait_until(lambda: served.request("GET", "/api", client=greedy).code == "internal_error")
+    begun = b"POST /contact.php HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 999\r\n\r\n{"
+    with holding_connections(served, greedy, begun):
         assert served.request("GET", "/api", client=other).status == 200
 
     wait_until(lambda: served.request("GET", "/api", client=greedy).status == 200)

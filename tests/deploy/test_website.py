@@ -7,13 +7,12 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.deploy.load import new_client
+from tests.deploy.load import holding_connections, new_client
 from tests.deploy.site import Answer, Site, site
 from tests.factories import contact_body
 from tests.pages import DEPLOY
@@ -245,17 +244,11 @@ def test_the_places_of_nginx_s_answers_are_missing_pages_of_the_website(
     assert beside.exchange(request) == without.exchange(request)
 
 
-CONNECTIONS_OF_A_CLIENT = 32
-
-
 def test_slow_clients_are_limited_and_reach_no_process(beside: Website) -> None:
     greedy = new_client()
-    begun = asking(b"POST /contact.php", b"Content-Type: application/json", b"Content-Length: 99", body=b"{")
+    begun = asking(b"POST /contact.php", b"Content-Type: application/json", b"Content-Length: 999", body=b"{")
     before = held(beside.site)
-    with ExitStack() as stack:
-        for _ in range(CONNECTIONS_OF_A_CLIENT):
-            stack.enter_context(beside.site.connect(greedy)).sendall(begun)
-        wait_until(lambda: beside.site.request("GET", "/api", client=greedy).code == "internal_error")
+    with holding_connections(beside.site, greedy, begun):
         refused = beside.site.request("GET", "/api", client=greedy)
         page = beside.site.request("GET", "/", client=greedy)
         assert held(beside.site) == before
