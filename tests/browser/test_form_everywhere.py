@@ -78,11 +78,11 @@ def correcting(visitor: Visitor) -> None:
 def waiting(visitor: Visitor) -> None:
     visitor.page.route("**/api/v1/contact", lambda _: None)
     visitor.fill()
-    visitor.page.locator("[data-part=send]").evaluate("row => row.scrollIntoView({ block: 'end' })")
+    visitor.page.locator("[data-part=send]").evaluate("row => { row.scrollIntoView(false); scrollBy(0, 4); }")
     visitor.send()
     expect(visitor.button("Enviando…")).to_be_visible()
-    visitor.page.clock.run_for(2_000)
-    expect(visitor.progress).to_be_in_viewport(ratio=0.95)
+    visitor.page.clock.run_for(5_000)
+    expect(visitor.progress).to_be_in_viewport(ratio=0.95, timeout=4_000)  # before it offers to stop
     visitor.page.clock.run_for(8_000)
 
 
