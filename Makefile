@@ -128,6 +128,7 @@ lint: $(VENV)/.dev ## Run the linters and the type checker
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# With `typeRoots` the types of a browser count: a package brings those of Node.js, whose timers are objects.
 TSC_FLAGS := --strict --noEmit --target es2022 --module esnext --moduleResolution bundler
 lint-api: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters of the published document and of the example form (needs Node.js)
 	$(BIN)/openapi-spec-validator static/openapi.json

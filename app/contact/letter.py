@@ -33,7 +33,7 @@ SUBJECT_LENGTH = 120
 """The longest subject in characters, so that a list of messages shows it whole."""
 
 PREVIEW_LENGTH = 140
-"""The characters of a letter that a list of messages shows at most."""
+"""The longest preview, in characters. Mail programs show fewer."""
 
 MOST_ROWS = 189
 """The most rows of other fields. A letter has 200: ten more that the service names, and one for the rest."""
@@ -74,9 +74,9 @@ class Letter:
         # The form sends texts in these fields. An object could pass for fields of the sender.
         typed = {field: one_line(values[field]) for field in (NOTICE, *ASKED) if isinstance(values.get(field), str)}
         notice = typed.get(NOTICE, "")
-        correction = " (corrección)" if _REFERENCE.search(notice) else ""
-        name = who["empresa"] or who["nombre"] or who["email"]
-        self.subject = _subject(f"{SUBJECTS[values['form_type']]}{correction}", name, reference)
+        kind = SUBJECTS[values["form_type"]]
+        title = f"{kind} (corrección)" if _REFERENCE.search(notice) else kind
+        self.subject = _subject(title, who["empresa"] or who["nombre"] or who["email"], reference)
         self.name = who["nombre"]
         # A local part may look like an encoded word (RFC 2047), which a mail reader would decode.
         self.reply_to = "" if "=?" in ascii_address and "?=" in ascii_address else ascii_address
@@ -94,7 +94,7 @@ class Letter:
         self.message = visible(values.get(MESSAGE, ""))
         sender = ", ".join(who[field] for field in ("nombre", "empresa") if who[field]) or who["email"]
         self.preview = shorten(one_line(self.message) or sender, PREVIEW_LENGTH)
-        """What a list of messages shows of the letter: the beginning of the message, or else who writes."""
+        """The text that mail programs show after the subject: the start of the message, or the sender's name."""
         parts = (
             ("", [Field("Aviso", notice)] if notice else []),
             ("", self.sender),

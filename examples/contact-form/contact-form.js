@@ -9,7 +9,9 @@ const MAX_AGE_MS = 3_600_000;
 const AGE_MARGIN_MS = 500;
 const CAPTCHA_LENGTH = 5;
 const CAPTCHA_ALPHABET = "ACDEFHJKMNPRTWXY3479";
-const PROVIDERS = ["gmail", "hotmail", "outlook", "yahoo", "icloud", "ymail", "email", "mail"].map((name) => `${name}.com`);
+const PROVIDERS = ["gmail", "hotmail", "outlook", "yahoo", "icloud", "ymail", "email", "mail"].map(
+  (name) => `${name}.com`,
+);
 
 const FIELDS = { bad_captcha: "captcha_input", invalid_email: "email", invalid_form_type: "form_type" };
 /** What others mean. Another 4xx is the website's fault (`site`); all else leaves it in `doubt` what has arrived. */
@@ -53,7 +55,6 @@ export function init(form) {
   /** @type {any} */
   let state = history.state?.[form.id] ?? {};
 
-  const { doubt, isCorrection } = state;
   const typed = new URLSearchParams(state.typed);
   for (const control of controls()) {
     if (control.maxLength > 0) control.dataset.limit = `${control.maxLength}`;
@@ -68,9 +69,9 @@ export function init(form) {
   if (state.end) show();
   renewCaptcha();
   offerToRead();
-  if (isCorrection) email.focus();
-  if (doubt) showError(doubt);
   countDown();
+  if (state.isCorrection) email.focus();
+  if (state.doubt) showError(state.doubt);
   // Not before: a browser that goes back restores nothing in a group that is disabled.
   if (document.readyState === "complete") prefill();
   else addEventListener("pageshow", prefill, { once: true });
@@ -158,7 +159,7 @@ export function init(form) {
       return meant.focus();
     }
 
-    const body = filledIn();
+    const body = new URLSearchParams(/** @type {any} */ (new FormData(form)));
     keep({ typed: `${body}`, doubt: { code: "given_up" } });
     lock(true);
     const { error, headers } = await send(body);
@@ -191,10 +192,6 @@ export function init(form) {
 
   function isLocked() {
     return button.hasAttribute("aria-disabled");
-  }
-
-  function filledIn() {
-    return new URLSearchParams(/** @type {any} */ (new FormData(form)));
   }
 
   /** For when the page is left or loaded again. @param {object} changes */
@@ -261,8 +258,11 @@ export function init(form) {
   function faultOf(control) {
     const { value, required, validity, dataset } = control;
     if (validity.valueMissing || (required && !value.trim())) return dataset.missing ?? texts.check_field;
-    if (roomIn(control) < 0 && control !== captcha) return fill(texts.too_long, { label: labelOf(control), limit: dataset.limit });
-    const isValid = control === captcha ? typedCode() === code : validity.valid;
+    const isCaptcha = control === captcha; // its code may be typed with spaces
+    if (!isCaptcha && roomIn(control) < 0) {
+      return fill(texts.too_long, { label: labelOf(control), limit: dataset.limit });
+    }
+    const isValid = isCaptcha ? typedCode() === code : validity.valid;
     return isValid ? "" : (dataset.invalid ?? texts.check_field);
   }
 
@@ -361,6 +361,7 @@ export function init(form) {
   function setFault(name, text = "") {
     const control = controlOf(name);
     const group = control?.closest("[role=radiogroup]");
+    const described = group ?? control;
     const id = `${form.id}-${name}-error`;
     let place = document.getElementById(id);
     if (!place) {
@@ -368,18 +369,17 @@ export function init(form) {
       place = document.createElement("p");
       [place.className, place.id] = ["error", id];
       (group?.firstElementChild ?? control.closest("label") ?? control).after(place);
-      const others = control.getAttribute("aria-describedby") ?? "";
-      (group ?? control).setAttribute("aria-describedby", `${id} ${others}`);
+      described.setAttribute("aria-describedby", `${id} ${described.getAttribute("aria-describedby") ?? ""}`);
     }
     place.textContent = text;
-    mark(group ?? control, "aria-invalid", Boolean(text));
+    mark(described, "aria-invalid", Boolean(text));
     if (text) return;
     faultList.querySelector(`[data-name="${name}"]`)?.remove();
     faultList.hidden ||= !faultList.querySelector("li");
   }
 
-  /** @param {Headers} headers */
-  function confirm(kind = "", headers) {
+  /** @param {string} kind @param {Headers} headers */
+  function confirm(kind, headers) {
     const id = headers.get("X-Request-ID")?.toUpperCase() ?? "";
     const reference = `${id.slice(0, 4)}-${id.slice(4, 8)}`;
     const end = { kind, reference, address: email.value.trim(), copy: whatWasTyped() };
