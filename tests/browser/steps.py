@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from tests.browser.visitor import Visitor
@@ -15,17 +16,16 @@ DOUBT = "No sabemos si su solicitud ha llegado"
 COUNTDOWN = re.compile(r"Podrá enviarla en \d+ segundos\.")
 COUNTDOWN_ENDS = "Ya puede enviarla."
 
+OK = {"body": '{"ok":true}'}
+INTERNAL = {"status": 500, "body": '{"error":{"code":"internal_error"}}'}
+REFUSED = {"status": 400, "body": '{"error":{"code":"invalid_email"}}'}
+FULL = '"default";r=0;t=30'
+
 
 def spend_quota(service: Server) -> None:
     """Somebody else behind the same address has just sent a form."""
     response, _ = service.request("POST", "/contact.php", b"{}", {"Content-Type": "application/json"})
     assert response.status == 400
-
-
-OK = {"body": '{"ok":true}'}
-INTERNAL = {"status": 500, "body": '{"error":{"code":"internal_error"}}'}
-REFUSED = {"status": 400, "body": '{"error":{"code":"invalid_email"}}'}
-FULL = '"default";r=0;t=30'
 
 
 def answer_with(visitor: Visitor, *, rate_limit: str = "", **answer: Any) -> None:
@@ -37,6 +37,11 @@ def answer_with(visitor: Visitor, *, rate_limit: str = "", **answer: Any) -> Non
         "RateLimit": rate_limit,
     }
     visitor.page.route("**/api/v1/contact", lambda route: route.fulfill(headers=headers, **answer))
+
+
+def adding(markup: str) -> Callable[[str], str]:
+    """An edit of the page that puts these fields before the trap."""
+    return lambda page: page.replace("<!-- A trap", f"{markup}<!-- A trap")
 
 
 def lines_of(server: SmtpServer, number: int = 0) -> list[str]:

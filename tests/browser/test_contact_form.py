@@ -112,9 +112,8 @@ def test_a_confirmation_says_what_comes_next(visitor: Visitor, mail_server: Smtp
     visitor.sees_the_end()
     expect(visitor.confirmation).to_contain_text(first)
     visitor.button("Corregir el correo").click()
-    expect(visitor.field("email")).to_have_accessible_description(
-        f"Esta solicitud corrige el correo de la solicitud {first}."
-    )
+    note = f"Esta solicitud corrige el correo de la solicitud {first}."
+    expect(visitor.field("email")).to_have_accessible_description(note)
     expect(visitor.field("email")).to_be_focused()
     expect(visitor.page).to_have_title("Contacto comercial")
     visitor.field("email").fill("maria@example.com")
@@ -123,7 +122,7 @@ def test_a_confirmation_says_what_comes_next(visitor: Visitor, mail_server: Smtp
     visitor.send()
 
     expect(visitor.confirmation).to_contain_text("Le escribiremos a maria@example.com")
-    assert f"Aviso: Esta solicitud corrige el correo de la solicitud {first}." in lines_of(mail_server, 1)
+    assert f"Aviso: {note}" in lines_of(mail_server, 1)
     assert "Nombre: María Ñúñez" in lines_of(mail_server, 1)
 
     # Another request corrects nothing, and waits for the quota of the first.

@@ -14,7 +14,17 @@ from playwright.sync_api import Route, expect
 
 from app.errors import ErrorCode
 from tests.browser.conftest import Visit
-from tests.browser.steps import COUNTDOWN, COUNTDOWN_ENDS, DOUBT, FULL, RECEIVED, answer_with, lines_of, spend_quota
+from tests.browser.steps import (
+    COUNTDOWN,
+    COUNTDOWN_ENDS,
+    DOUBT,
+    FULL,
+    INTERNAL,
+    RECEIVED,
+    answer_with,
+    lines_of,
+    spend_quota,
+)
 from tests.browser.visitor import FIELDS, Visitor
 from tests.factories import REQUEST_ID
 from tests.mail.server import SmtpServer
@@ -241,6 +251,7 @@ def test_a_fault_of_the_website_is_no_fault_of_the_visitor(
 
 
 WAIT = "Espere unos segundos para enviarla"
+PROPERTIES = '{"error":{"code":"__proto__","details":{"fields":{"length":[],"__proto__":[]}}}}'
 SITE = "No podemos recibir su solicitud por esta página"
 
 
@@ -259,14 +270,7 @@ SITE = "No podemos recibir su solicitud por esta página"
         pytest.param(410, "application/json", '{"error":{"code":"api_version_sunset"}}', SITE, "api_v", id="retired"),
         pytest.param(429, "application/json", '{"error":{"code":"rate_limit_exceeded"}}', WAIT, "Llegan", id="quota"),
         pytest.param(400, "application/json", '{"error":{"code":"constructor"}}', SITE, "constructor", id="a property"),
-        pytest.param(
-            400,
-            "application/json",
-            '{"error":{"code":"__proto__","details":{"fields":{"length":[],"__proto__":[]}}}}',
-            SITE,
-            "__proto__",
-            id="fields like properties",
-        ),
+        pytest.param(400, "application/json", PROPERTIES, SITE, "__proto__", id="fields like properties"),
     ],
 )
 def test_answers_that_the_service_does_not_give_here(
@@ -281,15 +285,15 @@ def test_answers_that_the_service_does_not_give_here(
     expect(unserved.summary).not_to_contain_text("undefined")
     expect(unserved.request_id).to_be_visible(visible=title != WAIT)
     expect(unserved.request_id).to_have_text(REQUEST_ID)
-    expect(unserved.button("Enviar otra vez" if title == DOUBT else "Enviar solicitud")).to_be_visible()
+    button = unserved.button("Enviar otra vez" if title == DOUBT else "Enviar solicitud")
+    expect(button).to_be_enabled(enabled=title == SITE)
     unserved.still_has_what_was_typed()
     if status == 502:
         unserved.record("proxy-page")
 
 
 def test_what_sends_it_again_is_locked_like_the_button_while_it_counts_down(unserved: Visitor) -> None:
-    body = json.dumps({"ok": False, "error": {"code": "internal_error"}})
-    answer_with(unserved, rate_limit='"default";r=0;t=30', status=500, body=body)
+    answer_with(unserved, rate_limit=FULL, **INTERNAL)
     unserved.page.clock.install()
     unserved.open()
     unserved.fill()

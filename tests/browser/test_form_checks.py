@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from app.contact.antispam import MAX_AGE_SECONDS
 from app.contact.schema import examine
 from tests.browser.conftest import Edits
-from tests.browser.steps import RECEIVED, lines_of
+from tests.browser.steps import RECEIVED, adding, lines_of
 from tests.browser.visitor import NARROWEST, Visitor, aged
 from tests.mail.server import SmtpServer
 
@@ -229,7 +229,7 @@ CONSENT = """
 
 
 def test_a_field_that_a_website_adds_is_required_like_all_others(unserved: Visitor, edits: Edits) -> None:
-    edits["index.html"] = lambda page: page.replace("<!-- A trap", f"{CONSENT}<!-- A trap")
+    edits["index.html"] = adding(CONSENT)
     unserved.open()
     unserved.fill()
     unserved.field("silent").check()

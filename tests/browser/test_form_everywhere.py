@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, ViewportSize, expect
+from playwright.sync_api import ViewportSize, expect
 
 from tests.browser.conftest import Edits, Visit
 from tests.browser.relay import Relay
-from tests.browser.steps import FULL, INTERNAL, OK, RECEIVED, REFUSED, answer_with, lines_of
+from tests.browser.steps import FULL, INTERNAL, OK, RECEIVED, REFUSED, adding, answer_with, lines_of
 from tests.browser.visitor import SCREENSHOTS, THEMES, Visitor
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import Server
@@ -29,32 +29,27 @@ for (const [owner, names] of [
 """What no browser had in the spring of 2022: the form's README names those of then as the oldest."""
 
 
-@pytest.fixture
-def outdated(visitor: Visitor, edits: Edits) -> Visitor:
+def test_an_older_browser_shows_each_field_and_sends(visitor: Visitor, edits: Edits, mail_server: SmtpServer) -> None:
     edits["contact-form.css"] = edits["page.css"] = lambda style: YOUNG_STYLE.sub("unknown", style)
     edits["index.html"] = lambda page: page.replace(" inert", "")
     visitor.page.add_init_script(YOUNG_NAMES)
     visitor.open()
-    return visitor
-
-
-def test_an_older_browser_shows_each_field_and_sends(outdated: Visitor, mail_server: SmtpServer) -> None:
     colours = "element => (({ borderTopColor, color }) => [borderTopColor, color])(getComputedStyle(element))"
     for theme in THEMES:
-        outdated.page.emulate_media(color_scheme=theme)
-        for field in outdated.page.locator("input:visible:not([type=radio]), textarea, canvas").all():
+        visitor.page.emulate_media(color_scheme=theme)
+        for field in visitor.page.locator("input:visible:not([type=radio]), textarea, canvas").all():
             assert field.evaluate(colours) == ["rgb(120, 133, 143)", "rgb(22, 34, 46)"]
-        assert outdated.button("Enviar solicitud").evaluate(colours) == ["rgb(10, 90, 107)", "rgb(255, 255, 255)"]
-        outdated.page.screenshot(path=SCREENSHOTS / f"outdated-{theme}.png", full_page=True)
-    expect(outdated.field("tema")).to_be_hidden()
-    outdated.field("mensaje").focus()
-    outdated.page.keyboard.press("Tab")
-    expect(outdated.field("captcha_input")).to_be_focused()  # and not the trap
-    outdated.fill("ventas")
-    outdated.send()
-    outdated.sees_the_end()
-    outdated.page.reload()
-    outdated.sees_the_end()
+        assert visitor.button("Enviar solicitud").evaluate(colours) == ["rgb(10, 90, 107)", "rgb(255, 255, 255)"]
+        visitor.page.screenshot(path=SCREENSHOTS / f"outdated-{theme}.png", full_page=True)
+    expect(visitor.field("tema")).to_be_hidden()
+    visitor.field("mensaje").focus()
+    visitor.page.keyboard.press("Tab")
+    expect(visitor.field("captcha_input")).to_be_focused()  # and not the trap
+    visitor.fill("ventas")
+    visitor.send()
+    visitor.sees_the_end()
+    visitor.page.reload()
+    visitor.sees_the_end()
     assert "Nombre: María Ñúñez" in lines_of(mail_server)
 
 
@@ -200,13 +195,15 @@ def test_each_form_of_a_page_has_a_life_of_its_own(
     }""")
     roots = page.locator(".contact-form").all()
     assert len(roots) == 3
-    assert (
-        page.evaluate("new Set([...document.querySelectorAll('[id]')].map(({ id }) => id)).size")
-        == page.locator("[id]").count()
-    )
+    ids = page.locator("[id]").evaluate_all("all => all.map(({ id }) => id)")
+    assert len(set(ids)) == len(ids)
 
     for number, root in enumerate(roots):
-        _fill(root)
+        root.get_by_label("Pedir una demostración").check()
+        root.get_by_label("Correo electrónico").fill("maria@example.com")
+        root.get_by_role("button", name="Escuchar").click()
+        code = re.sub(r"\W", "", page.evaluate("window.spoken"))
+        root.get_by_label("Código de la imagen", exact=True).fill(code)
         root.get_by_role("button", name="Enviar solicitud").click()
         expect(root.locator(".error", has_text="Escriba su nombre.")).to_be_visible()
         expect(page.locator(".error:visible")).to_have_count(1)
@@ -215,14 +212,6 @@ def test_each_form_of_a_page_has_a_life_of_its_own(
         root.get_by_role("button", name="Enviar solicitud").click()
         expect(root.get_by_role("heading", name=RECEIVED)).to_be_visible()
         assert "Nombre: María" in lines_of(mail_server, number)
-
-
-def _fill(root: Locator) -> None:
-    root.get_by_label("Pedir una demostración").check()
-    root.get_by_label("Correo electrónico").fill("maria@example.com")
-    root.get_by_role("button", name="Escuchar").click()
-    code = re.sub(r"\W", "", root.page.evaluate("window.spoken"))
-    root.get_by_label("Código de la imagen", exact=True).fill(code)
 
 
 EVENTS = """
@@ -243,7 +232,7 @@ def test_the_website_fills_in_adds_and_is_told(
 ) -> None:
     query = "?tipo=ventas&email=ana%40example.com&nombre=Ana&empresa=Caf%C3%A9&mensaje=Hola.&utm_source=boletin&otro=x"
     visitor = visit(service.port, query=query)
-    edits["index.html"] = lambda page: page.replace("<!-- A trap", f"{ADDED}<!-- A trap")
+    edits["index.html"] = adding(ADDED)
     visitor.page.add_init_script(EVENTS)
     visitor.open()
     expect(visitor.page.locator("[value=ventas]")).to_be_checked()

@@ -21,10 +21,8 @@ from app.contact.composer import TEXT, Composer
 from app.mail import message as mail
 from app.mailbox import Mailbox, encoded_words
 from tests.contact.submissions import RECEIVED_AT, checked, letter_of
-from tests.factories import REFERENCE, REQUEST_ID, UTC_ZONE, contact_body
+from tests.factories import REFERENCE, REQUEST_ID, SUBJECTS, UTC_ZONE, contact_body
 from tests.messages import POLICIES, READER
-
-SUBJECTS = {"demo": "Demo", "ventas": "Ventas", "onboarding": "Alta", "distribuidor": "Distribuidor"}
 
 INJECTIONS = {
     "CRLF": "a\r\nBcc: x@example.com",

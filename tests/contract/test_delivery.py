@@ -20,12 +20,11 @@ from app.api.body import MAX_BODY_BYTES
 from app.mail.spool import Spool
 from tests.client import ValidatingClient
 from tests.conftest import MakeApp, MakeClient
-from tests.factories import contact_body
+from tests.factories import SUBJECTS, contact_body
 from tests.mail.server import DROP, HANG, HOST, SmtpServer, parse, text_of
 from tests.waiting import wait_until
 
 PATHS = ["/api/v1/contact", "/contact.php"]
-SUBJECTS = {"demo": "Demo", "ventas": "Ventas", "onboarding": "Alta", "distribuidor": "Distribuidor"}
 ENCODINGS = ["json", "data"]
 """The names of the test client's arguments for the two content types."""
 
