@@ -2,7 +2,8 @@
 
 import socket
 
-_IPV4_MAPPED = bytes(10) + b"\xff\xff"
+_IPV4_IN_IPV6 = bytes(10) + b"\xff\xff", b"\x00\x64\xff\x9b" + bytes(8)
+"""The prefixes of an IPv6 address that is an IPv4 one: mapped (RFC 4291, 2.5.5.2), or of NAT64 (RFC 6052, 2.1)."""
 _IPV4_BYTES = 4
 _IPV6_PREFIX_BYTES = 8
 
@@ -49,4 +50,4 @@ def _pack(address: str) -> bytes | None:
         packed = socket.inet_pton(socket.AF_INET6, address)
     except (OSError, ValueError):
         return None
-    return packed[12:] if packed.startswith(_IPV4_MAPPED) else packed[:_IPV6_PREFIX_BYTES]
+    return packed[12:] if packed.startswith(_IPV4_IN_IPV6) else packed[:_IPV6_PREFIX_BYTES]

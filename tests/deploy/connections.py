@@ -17,7 +17,8 @@ import time
 NAMESPACE = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
 """Before a command: it runs in a network namespace of its own."""
 
-CLIENTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4", "2001:db8:1:1::1", "2001:db8:1:1:ffff::1", "2001:db8:1:2::1")
+NAT64 = ("64:ff9b::198.18.5.1", "64:ff9b::198.18.5.2")
+CLIENTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4", "2001:db8:1:1::1", "2001:db8:1:1:ffff::1", "2001:db8:1:2::1", *NAT64)
 SERVER = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "2001:db8::1"}
 MOST = 1000
 PATIENCE_SECONDS = 30
@@ -76,6 +77,9 @@ def main(rules: str) -> None:
     report["open over IPv6"] = len(held_over_ipv6)
     report["same /64"] = connect("2001:db8:1:1:ffff::1") is not None
     report["other /64"] = connect("2001:db8:1:2::1") is not None
+    held_over_nat64 = open_all(NAT64[0])
+    report["open over NAT64"] = len(held_over_nat64)
+    report["other address of NAT64"] = connect(NAT64[1]) is not None
     abort(held.pop())
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (again := connect("127.0.0.2")) and time.monotonic() < deadline:
@@ -92,7 +96,7 @@ def main(rules: str) -> None:
     report["other address, meanwhile"] = connect("127.0.0.3") is not None
     report["rules of others"] = "somebody_elses" in subprocess.check_output(["nft", "list", "tables"], text=True)
     json.dump(report, sys.stdout)
-    for connection in (*listeners, *held, *held_over_ipv6):
+    for connection in (*listeners, *held, *held_over_ipv6, *held_over_nat64):
         connection.close()
 
 

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -28,8 +28,13 @@ def new_client() -> str:
 
 
 @contextmanager
-def holding_connections(site: Site, client: str, begun: bytes) -> Iterator[None]:
-    """The client has as many connections as it may, each with a request that is begun and never ends."""
+def holding_connections(
+    site: Site, client: str, begun: bytes, named: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """The client has as many connections as it may, each with a request that is begun and never ends.
+
+    ``named`` are header fields of ``begun`` that tell nginx who the client is.
+    """
     with ExitStack() as stack:
         held: list[socket.socket] = []
 
@@ -39,7 +44,7 @@ def holding_connections(site: Site, client: str, begun: bytes) -> Iterator[None]
 
         def is_refused() -> bool:
             go_on()
-            return site.request("GET", "/api", client=client).code == "internal_error"
+            return site.request("GET", "/api", client=client, headers=named).code == "internal_error"
 
         for _ in range(CONNECTIONS_OF_A_CLIENT):
             held.append(stack.enter_context(site.connect(client)))

@@ -254,6 +254,12 @@ class Site:
             response.begin()
             return Answer(response.status, response.headers, response.read())
 
+    def over_http_2(self, *options: str, body: bytes = b"a" * 300_000) -> str:
+        """The header fields and the body of curl's answer for a contact form, if there is one."""
+        address = f"https://127.0.0.1:{self.https_port}/contact.php"
+        command = ["curl", "--silent", "--insecure", "--http2", "--include", *options, address]
+        return subprocess.run(command, input=body, capture_output=True, check=False).stdout.decode()
+
     def close(self) -> None:
         # nginx first, because a stopping gunicorn waits for the connections that nginx keeps.
         self.nginx.terminate()

@@ -49,6 +49,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
         "open over IPv6": OPEN,
         "same /64": False,
         "other /64": True,
+        "open over NAT64": OPEN,
+        "other address of NAT64": True,
         "after one was closed": True,
         "opened and closed": BURST,
         "other address, meanwhile": True,

@@ -121,7 +121,7 @@ OF_THE_WEBSITE = {
     "trace": asking(b"TRACE /missing"),
     "no host": b"GET /missing HTTP/1.1\r\n\r\n",
     "bad escape": asking(b"GET /%zz"),
-    "header too long": asking(b"GET /", b"X-Long: " + b"a" * 9000),
+    "header too long": asking(b"GET /", b"X-Long: " + b"a" * 17_000),
     "garbage": b"\x16\x03\x01\r\n\r\n",
     "version 0.9": b"GET /missing\r\n",
 }
@@ -190,6 +190,28 @@ def test_the_service_answers_as_in_its_own_site(beside: Website, alone: Site, re
     assert stable(ours.body) == stable(theirs.body)
     assert (HSTS in ours.headers, HSTS in theirs.headers) == (False, True)
     assert logged(beside.site, ours) == logged(alone, theirs)
+
+
+UNREAD = {
+    "cookies that HTTP/2 sends in pieces": [f"Cookie: c{number}={'c' * 3000}" for number in range(3)],
+    "100 fields": [f"X-{number}: x" for number in range(100)],
+    "a long address of the page": [f"Referer: https://www.example.com/?{'r' * 12_000}"],
+    "a Kerberos ticket": [f"Authorization: Negotiate {'k' * 12_000}"],
+}
+
+
+@pytest.mark.parametrize("lines", UNREAD.values(), ids=UNREAD)
+@pytest.mark.parametrize("place", ["alone", "beside"])
+def test_what_the_service_does_not_read_stops_no_form(
+    request: pytest.FixtureRequest, place: str, lines: list[str]
+) -> None:
+    fixture = request.getfixturevalue(place)
+    served = fixture.site if isinstance(fixture, Website) else fixture
+    fields = [part for line in [*lines, "Content-Type: application/json"] for part in ("--header", line)]
+
+    answer = served.over_http_2("--interface", new_client(), *fields, "--data-binary", "@-", body=FORM)
+
+    assert answer.startswith("HTTP/2 200"), answer
 
 
 def ask(served: Site, request: bytes) -> Answer:

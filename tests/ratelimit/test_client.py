@@ -16,6 +16,7 @@ SAME_CLIENT = {
     "an IPv4 address": ("192.0.2.7", "192.0.2.7"),
     "an IPv4-mapped IPv6 address": ("::ffff:192.0.2.7", "192.0.2.7"),
     "an IPv4-mapped address in hexadecimal": ("::FFFF:c000:207", "192.0.2.7"),
+    "a NAT64 address": ("64:ff9b::192.0.2.7", "192.0.2.7"),
     "two addresses of one IPv6 /64": ("2001:db8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:2::"),
     "an IPv6 address in another notation": ("2001:0DB8:0001:0002:0:0:0:1", "2001:db8:1:2::1"),
     "white space around": (" \t192.0.2.7 ", "192.0.2.7"),
@@ -35,7 +36,7 @@ OTHER_CLIENT = {
     "IPv4 neighbours": ("192.0.2.7", "192.0.2.8"),
     "two IPv6 /64 of one /56": ("2001:db8:1:2::1", "2001:db8:1:3::1"),
     "an IPv4-compatible IPv6 address": ("::192.0.2.7", "192.0.2.7"),
-    "a NAT64 address": ("64:ff9b::192.0.2.7", "192.0.2.7"),
+    "an address of a network's own NAT64": ("64:ff9b:1::192.0.2.7", "192.0.2.7"),
     "IPv6 that begins with the bytes of IPv4": ("c000:207::", "192.0.2.7"),
     "no address at all": ("", "0.0.0.0"),
 }
@@ -141,6 +142,7 @@ def test_ipv4_addresses_share_a_key_only_if_they_are_equal(one: object, other: o
 TRUNCATED = {
     "IPv4": ("192.0.2.7", "192.0.2.0/24"),
     "IPv4-mapped": ("::ffff:192.0.2.7", "192.0.2.0/24"),
+    "NAT64": ("64:ff9b::192.0.2.7", "192.0.2.0/24"),
     "IPv6": ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
     "no address": ("", "-"),
     "no address, but text": ("unknown", "-"),
