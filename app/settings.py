@@ -140,7 +140,8 @@ def _origins(raw: str) -> tuple[str, ...]:
     origins = tuple(part.strip().lower() for part in raw.split(","))
     if raw != "*" and any(parse_base_url(origin) != origin or urlsplit(origin).path for origin in origins):
         raise ValueError
-    return origins
+    # A browser leaves the default port of a scheme out.
+    return tuple(re.sub(r"^(http:.*):80$|^(https:.*):443$", r"\1\2", origin) for origin in origins)
 
 
 def _storage(raw: str) -> str:

@@ -68,7 +68,7 @@ class Hooks:
         path, status = request.path, response.status_code
         request.route = route_of(request)
         headers, version = response.headers, request.version
-        self._cors.grant(request, headers)
+        self._cors.grant(headers)
         outside = V1 if path == LEGACY_CONTACT else self._versions.current.name
         headers["API-Version"] = version.name if version else outside
         headers["Vary"] = "Accept, Accept-Encoding, Origin"

@@ -11,11 +11,12 @@ from tests.factories import contact_body
 LISTED = "https://www.example.com"
 OTHER_LISTED = "https://shop.example.com:8443"
 IPV6_LISTED = "http://[::1]:3000"
-CORS_ORIGINS = f"{LISTED}, {OTHER_LISTED}, {IPV6_LISTED}"
+CORS_ORIGINS = f"{LISTED}:443, {OTHER_LISTED}, {IPV6_LISTED}"
 FOREIGN = [
     "https://evil.example",
     "http://www.example.com",
     "https://www.example.com:444",
+    "https://www.example.com:443",
     "https://www.example.com.evil.example",
     "https://evil-www.example.com",
     "https://wwwXexample.com",
@@ -52,10 +53,10 @@ ALLOWED_METHODS = {
 """Every path that exists, with its methods."""
 
 
-def preflight(origin: str) -> dict[str, str]:
+def preflight(origin: str, path: str = "/contact.php") -> dict[str, str]:
     return {
         "Origin": origin,
-        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Method": "POST" if "POST" in ALLOWED_METHODS.get(path, {"POST"}) else "GET",
         "Access-Control-Request-Headers": "content-type",
     }
 
@@ -77,13 +78,13 @@ def test_options_answers_204_with_allow_and_no_body(client: ValidatingClient, pa
 @pytest.mark.parametrize("path", ALLOWED_METHODS)
 @pytest.mark.parametrize("origin", [LISTED, "http://localhost:3000", "null"])
 def test_a_preflight_of_any_origin_is_granted_by_default(client: ValidatingClient, path: str, origin: str) -> None:
-    response = client.options(path, headers=preflight(origin))
+    response = client.options(path, headers=preflight(origin, path))
 
     assert response.status_code == 204
     assert items(response.headers["Allow"]) == ALLOWED_METHODS[path]
     assert response.headers["Access-Control-Allow-Origin"] == "*"
     assert items(response.headers["Access-Control-Allow-Methods"]) == ALLOWED_METHODS[path]
-    assert response.headers["Access-Control-Allow-Headers"] == "Content-Type"
+    assert response.headers["Access-Control-Allow-Headers"] == "content-type"
     assert int(response.headers["Access-Control-Max-Age"]) > 0
 
 
@@ -93,7 +94,7 @@ def test_a_preflight_of_a_listed_origin_is_granted_to_it_alone(make_client: Make
 
     assert response.headers["Access-Control-Allow-Origin"] == origin
     assert items(response.headers["Access-Control-Allow-Methods"]) == {"POST", "OPTIONS"}
-    assert response.headers["Access-Control-Allow-Headers"] == "Content-Type"
+    assert response.headers["Access-Control-Allow-Headers"] == "content-type"
     assert int(response.headers["Access-Control-Max-Age"]) > 0
 
 
@@ -105,12 +106,26 @@ def test_a_preflight_of_a_foreign_origin_is_granted_nothing(make_client: MakeCli
     assert not [name for name in response.headers.keys() if name.startswith("Access-Control-")]  # noqa: SIM118 - Headers yields pairs
 
 
-def test_a_preflight_is_granted_content_type_alone(client: ValidatingClient) -> None:
-    headers = preflight(LISTED) | {"Access-Control-Request-Headers": "authorization, x-secret"}
+@pytest.mark.parametrize("fields", ["content-type,sentry-trace,baggage", "traceparent, tracestate", "x-requested-with"])
+@pytest.mark.parametrize("environ", [{}, {"CORS_ORIGINS": CORS_ORIGINS}], ids=["any origin", "listed origins"])
+def test_a_preflight_is_granted_the_fields_that_it_names(
+    make_client: MakeClient, environ: dict[str, str], fields: str
+) -> None:
+    headers = preflight(LISTED) | {"Access-Control-Request-Headers": fields}
 
-    response = client.options("/api/v1/contact", headers=headers)
+    response = make_client(**environ).options("/api/v1/contact", headers=headers)
 
-    assert response.headers["Access-Control-Allow-Headers"] == "Content-Type"
+    assert items(response.headers["Access-Control-Allow-Headers"]) == items(fields)
+
+
+@pytest.mark.parametrize(("path", "method"), [("/contact.php", "PUT"), ("/api", "POST"), ("/x", "GET")])
+def test_a_preflight_for_a_method_that_the_path_does_not_serve_is_granted_no_more(
+    client: ValidatingClient, path: str, method: str
+) -> None:
+    response = client.options(path, headers=preflight(LISTED) | {"Access-Control-Request-Method": method})
+
+    granted = {name for name in response.headers.keys() if name.startswith("Access-Control-")}  # noqa: SIM118
+    assert granted == {"Access-Control-Allow-Origin", "Access-Control-Expose-Headers"}
 
 
 @pytest.mark.parametrize("origin", [None, LISTED, "null", "https://evil.example"])
