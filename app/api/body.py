@@ -5,8 +5,9 @@ import math
 import re
 from collections.abc import Callable
 from typing import Any, Literal
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs
 
+from app.contact.schema import FIELDS
 from app.errors import ApiError, ErrorCode
 
 MAX_BODY_BYTES = 64 * 1024
@@ -31,17 +32,19 @@ def read_fields(environ: dict[str, Any]) -> dict[str, Any]:
     if parse is None:
         raise invalid_body("content_type")
     raw = _read(environ)
-    if not raw:
-        raise invalid_body("empty")
     try:
-        return parse(raw.decode())
+        # Neither a byte order mark (RFC 8259, section 8.1) nor the line end of a file is a part of the text.
+        text = re.sub(r"\r?\n\Z", "", raw.decode("utf-8-sig"))
+        if not text:
+            raise invalid_body("empty")
+        return parse(text)
     except UnicodeDecodeError as error:
         raise invalid_body("encoding") from error
 
 
 def _read(environ: dict[str, Any]) -> bytes:
     length = environ.get("CONTENT_LENGTH", "")
-    if length and not (length.isascii() and length.isdigit()):
+    if length and not re.fullmatch("[0-9]{1,20}", length):
         raise invalid_body("http")
     if not length and not environ.get("wsgi.input_terminated"):
         return b""  # PEP 3333: without a length, the end of such a stream is unknown
@@ -79,9 +82,15 @@ def _parse_json(text: str) -> dict[str, Any]:
     return body
 
 
+def _parse_form(text: str) -> dict[str, Any]:
+    # Of a name that is repeated, as by ticked boxes, all values are kept, unless the specification has the field.
+    fields = parse_qs(text, keep_blank_values=True, errors="strict")
+    return {name: values if values[1:] and name not in FIELDS else values[-1] for name, values in fields.items()}
+
+
 PARSERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "application/json": _parse_json,
-    "application/x-www-form-urlencoded": lambda text: dict(parse_qsl(text, keep_blank_values=True, errors="strict")),
+    "application/x-www-form-urlencoded": _parse_form,
 }
 """The content types that a contact request may have."""
 

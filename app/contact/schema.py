@@ -1,5 +1,6 @@
 """The fields of the contact forms and the values that each accepts."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -8,10 +9,12 @@ from marshmallow import INCLUDE, Schema, ValidationError, fields, pre_load
 from marshmallow.validate import Length, OneOf
 
 from app.contact.submission import FORM_TYPES
-from app.contact.typed import visible, with_lf
+from app.contact.typed import BLANK_ENDS, visible, with_lf
 
 MAX_ADDRESS_BYTES = 254
 """The longest address in bytes. A path has 256, its angle brackets included (RFC 5321, section 4.5.3.1.3)."""
+
+_TYPOGRAPHIC = re.compile("[\u2018\u2019\u2010-\u2015]")  # a keyboard puts them in the place of ' and -
 
 
 class _Text(fields.String):
@@ -26,14 +29,14 @@ class _Text(fields.String):
 def _address(value: Any) -> ValidatedEmail:
     """An address with a valid syntax; the DNS is not asked."""
     try:
-        text = value.strip() if isinstance(value, str) else ""
+        text = BLANK_ENDS.sub("", value) if isinstance(value, str) else ""
         # The library normalises the text before it checks the length. Many combining marks would take it seconds.
         if len(text.encode(errors="replace")) > MAX_ADDRESS_BYTES:
             raise EmailSyntaxError("The address is too long.")
         # test_environment: the syntax of addresses under .test is valid, and test tools generate them.
         address = validate_email(text, check_deliverability=False, test_environment=True)
-        if visible(address.normalized) != address.normalized:
-            raise EmailSyntaxError("The address has an invisible character.")
+        if visible(address.normalized) != address.normalized or _TYPOGRAPHIC.search(address.local_part):
+            raise EmailSyntaxError("The address has a character that nobody means.")
     except EmailNotValidError as error:
         raise ValidationError("Debe ser una dirección de correo electrónico.") from error
     return address
@@ -83,6 +86,8 @@ class ContactSchema(Schema):
 
 
 _SCHEMA = ContactSchema()
+FIELDS = frozenset(_SCHEMA.fields)
+"""The names of the specification's fields."""
 
 
 def examine(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[str]]]:

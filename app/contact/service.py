@@ -35,7 +35,8 @@ class ContactService:
         if "captcha_expected" not in faults and "captcha_input" not in faults:
             check_captcha(values.get("captcha_expected"), values.get("captcha_input"))
         if "form_type" in faults:
-            is_mistaken = not is_json and next(iter(body), "").startswith("{")  # JSON without its content type
+            # JSON without its content type. On Windows, curl sends the single quotes around it, too.
+            is_mistaken = not is_json and next(iter(body), "").startswith(("{", "'{"))
             details = {"reason": "content_type"} if is_mistaken else None
             raise ApiError(ErrorCode.INVALID_FORM_TYPE, allowed_values=FORM_TYPES, details=details)
         if "email" in faults:

@@ -14,6 +14,10 @@ _INVISIBLE = (
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc\U00013441\U00013442\U00016fe4\U0001bca0-\U0001bca3\U0001d159"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+_BLANK = rf"[\s\0-\x1f\x7f-\x9f{_INVISIBLE}]"
+BLANK_ENDS = re.compile(rf"\A{_BLANK}+|(?<!{_BLANK}){_BLANK}+\Z")
+"""White space and what is invisible at both ends of a text."""
+
 # Emoji and the scripts that need joiners and variation selectors come after Latin, Greek and Cyrillic in Unicode.
 _SHAPED = rf"[^\0-\u058f\u1680\u2000-\u200a\u202f\u205f\u3000{_INVISIBLE}]"
 _SHAPING = "[\u180b-\u180d\u180f\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef]"

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from werkzeug.test import TestResponse
 
-from app.api.body import PARSERS
+from app.api.body import PARSERS, read_fields
 from app.errors import ApiError
 from tests.client import ValidatingClient
 from tests.factories import contact_body
@@ -53,6 +53,7 @@ VALID_JSON: dict[str, bytes] = {
     "backslash before a u": with_member(rb'"x":"\\ud83c"'),
     "escaped null": with_member(rb'"x":"\u0000"'),
     "empty name": with_member(b'"":"x"'),
+    "byte order mark": b"\xef\xbb\xbf" + with_member(b'"x":1'),
     "7000 members": with_member(b",".join(b'"%x":1' % number for number in range(7000))),
 }
 
@@ -82,7 +83,9 @@ INVALID_JSON: dict[str, bytes] = {
     "UTF-16": with_member(b'"x":1').decode().encode("utf-16"),
     "UTF-16 without a mark": with_member(b'"x":1').decode().encode("utf-16-le"),
     "UTF-32": with_member(b'"x":1').decode().encode("utf-32"),
-    "byte order mark": b"\xef\xbb\xbf" + with_member(b'"x":1'),
+    "two byte order marks": b"\xef\xbb\xbf" * 2 + with_member(b'"x":1'),
+    "number of 5000 digits": with_member(b'"x":' + b"9" * 5000),
+    "line end alone": b"\r\n",
     "trailing text": with_member(b'"x":1') + b"x",
     "second object": with_member(b'"x":1') * 2,
     "trailing null": with_member(b'"x":1') + b"\x00",
@@ -112,12 +115,14 @@ VALID_FORMS: dict[str, bytes] = {
     "percent-encoded UTF-8": REQUIRED_FORM + b"&nombre=Mar%C3%ADa+%c3%91",
     "blank values": REQUIRED_FORM + b"&nombre=&empresa&_bp_check=&ts=",
     "empty pairs": b"&&" + REQUIRED_FORM + b"&&",
+    "byte order mark": b"\xef\xbb\xbf" + REQUIRED_FORM,
     "percent sign alone": REQUIRED_FORM + b"&nombre=100%",
     "10,000 fields": REQUIRED_FORM + "".join(f"&{name}=1" for name in islice(NAMES, 10_000)).encode(),
 }
 
 INVALID_FORMS: dict[str, bytes] = {
     "nothing": b"",
+    "line end alone": b"\n",
     "Latin-1 as it is": REQUIRED_FORM + "&nombre=María".encode("latin-1"),
     "percent-encoded Latin-1": REQUIRED_FORM + b"&nombre=Mar%EDa",
     "percent-encoded invalid UTF-8 in a name": REQUIRED_FORM + b"&%FF=x",
@@ -191,6 +196,8 @@ def test_the_last_of_duplicate_keys_counts(client: ValidatingClient, body: bytes
             b'{"mensaje":"a=b&c","form_type":"demo"}', FORM, {"reason": "content_type"}, id="JSON with & and ="
         ),
         pytest.param(b'{ "form_type": "demo" }', FORM, {"reason": "content_type"}, id="JSON with spaces"),
+        pytest.param(b"'{form_type:demo}'", FORM, {"reason": "content_type"}, id="JSON in quotes, as Windows sends it"),
+        pytest.param(b'\xef\xbb\xbf{"form_type":"demo"}', FORM, {"reason": "content_type"}, id="JSON of an editor"),
         pytest.param(b"email=a@example.com&{=x", FORM, None, id="a form with another name first"),
         pytest.param(b'{"{":"x"}', JSON, None, id="JSON with its content type"),
     ],
@@ -448,6 +455,30 @@ def test_no_body_is_unforeseen(client: ValidatingClient, body: bytes, content_ty
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        pytest.param("a=1&b=x&a=2&a=", {"a": ["1", "2", ""], "b": "x"}, id="an own field keeps all values in order"),
+        pytest.param("nombre=x&nombre=y", {"nombre": "y"}, id="of a field of the specification the last counts"),
+        pytest.param("_bp_check=x&_bp_check=", {"_bp_check": ""}, id="of the honeypot as well"),
+    ],
+)
+def test_repeated_names_of_a_form(text: str, fields: dict[str, Any]) -> None:
+    assert outcome(FORM, text) == fields
+
+
+@pytest.mark.parametrize(
+    ("end", "left"), [(b"\n", ""), (b"\r\n", ""), (b"\n\n", "\n"), (b"\r", "\r"), (b"%0A", "\n"), (b"\n ", "\n ")]
+)
+@pytest.mark.parametrize("name", ["_bp_check", "mensaje"])
+def test_one_line_end_behind_a_form_is_no_part_of_it(name: str, end: bytes, left: str) -> None:
+    body = f"form_type=demo&{name}=".encode() + end
+
+    fields = read_fields({"CONTENT_TYPE": FORM, "CONTENT_LENGTH": str(len(body)), "wsgi.input": io.BytesIO(body)})
+
+    assert fields == {"form_type": "demo", name: left}
+
+
 def outcome(content_type: str, text: str) -> Any:
     try:
         return PARSERS[content_type](text)
@@ -471,7 +502,7 @@ def test_half_of_an_escaped_character_is_found_wherever_it_is(name: str, value: 
     assert outcome(JSON, text) == ({"reason": "encoding"} if halved else dict(pairs))
 
 
-@pytest.mark.parametrize("length", ["abc", "-1", "1.5", "²"])
+@pytest.mark.parametrize("length", ["abc", "-1", "1.5", "²", "9" * 5000], ids=ascii)
 def test_a_length_that_is_no_number_is_refused(client: ValidatingClient, length: str) -> None:
     response = client.post(PATH, data=b"{}", content_type=JSON, environ_overrides={"CONTENT_LENGTH": length})
 

@@ -57,6 +57,8 @@ WRONG: dict[str, tuple[str, Any]] = {
     "email with a null": ("email", "maria\x00@example.com"),
     "two emails": ("email", "maria@example.com, otro@example.com"),
     "email with two dots": ("email", "maria..nunez@example.com"),
+    **{f"email with {mark!a}": ("email", f"o{mark}hara@example.com") for mark in "\u2018\u2019\u2010\u2013\u2015"},
+    "email with an invisible character inside": ("email", "ma\u200bria@example.com"),
     "email that is too long": ("email", "a" * 300 + "@example.com"),
     "nombre of 201": ("nombre", "ñ" * 201),
     "empresa of 201": ("empresa", "x" * 201),
@@ -184,6 +186,10 @@ def test_ts_may_be_digits_or_a_whole_number(value: str | float, number: int) -> 
     [
         pytest.param("maria@example.com", "maria@example.com", "maria@example.com", id="plain"),
         pytest.param(" \t\nmaria@example.com\r\n ", "maria@example.com", "maria@example.com", id="white space"),
+        *(
+            pytest.param(f"{mark} maria@example.com {mark}", "maria@example.com", "maria@example.com", id=ascii(mark))
+            for mark in ("\ufeff", "\u200b", "\u202a\u202c", "\xad", "\u2060\xa0", "\0", "\x1b", "\u3000")
+        ),
         pytest.param("m+w@sub.example.com", "m+w@sub.example.com", "m+w@sub.example.com", id="sub-address"),
         pytest.param("m@compañía.es", "m@compañía.es", "m@xn--compaa-7va5a.es", id="international domain"),
         pytest.param("josé@example.com", "josé@example.com", None, id="international local part"),
