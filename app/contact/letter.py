@@ -38,12 +38,16 @@ PREVIEW_LENGTH = 140
 MOST_ROWS = 189
 """The most rows of other fields. A letter has 200: ten more that the service names, and one for the rest."""
 
+_LABELS = "|".join(
+    (*SENDER.values(), *ASKED.values(), "Aviso", "Referencia", "Para responder", "Mensaje", "Demás datos")
+)
+_LIKE_A_LABEL = re.compile(rf"({re.sub('[áéó]', '..?', _LABELS)})\W*(:.*)?", re.IGNORECASE)
+"""What could pass for a label of the service, also without an accent, or with a value behind it."""
+
 _REPLY = "El botón «Responder» no usará esta dirección: escríbale a la que figura arriba."
-_ESCAPED_CONTROL = re.compile(r"(?<!\\)\\u00[01][0-9a-f]")
-"""A control character as JSON shows it. Nobody reads it, and one byte of a form would take 14 in the message."""
 _REFERENCE = re.compile(r"\b[0-9A-F]{4}-[0-9A-F]{4}\b")
 _CAPITALS = re.compile("(?<=[a-zß-öø-ÿ0-9])[A-ZÀ-ÖØ-Þ]+")
-_PHONE_NUMBER = re.compile(r"\(?\+?[0-9 ().\u2013-]+")
+_PHONE_NUMBER = re.compile(r"(?:tel: ?)?\(?\+?[0-9 ().\u2010-\u2014\u2212-]+", re.IGNORECASE)
 _PHONE_DIGITS = range(6, 16)
 """A number has at most 15 digits (ITU-T E.164, section 6.2); fewer than six are no number of a subscriber."""
 
@@ -141,14 +145,17 @@ def _others(values: dict[str, Any]) -> list[Field]:
 
 
 def _field(name: str, value: Any) -> Field:
+    label = _label(name)
+    if _LIKE_A_LABEL.fullmatch(label):
+        label += " (campo adicional)"
     match value:
         case list():
             items = [Field("", _text(item)) for item in value]
         case dict():
             items = [Field(_label(key), _text(item)) for key, item in value.items()]
         case _:
-            return Field(_label(name), _text(value))
-    return Field(_label(name), "", items=tuple(item for item in items if item.text))
+            return Field(label, _text(value))
+    return Field(label, "", items=tuple(item for item in items if item.text))
 
 
 def _text(value: Any) -> str:
@@ -168,7 +175,7 @@ def _text(value: Any) -> str:
 
 
 def _json(value: list[Any] | dict[str, Any]) -> str:
-    return one_line(_ESCAPED_CONTROL.sub(" ", json.dumps(value, ensure_ascii=False)))
+    return one_line(json.dumps(value, ensure_ascii=False))
 
 
 def _label(name: str) -> str:

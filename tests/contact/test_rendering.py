@@ -14,7 +14,7 @@ from tests.factories import REFERENCE
 
 EVERYTHING: dict[str, Any] = {
     "tema": "Tarifas y condiciones",
-    "volumenMensual": 20_000,
+    "cajasAbiertas": 20_000,
     "acepta": True,
     "productos": ["TPV", "Pagos en línea"],
     "direccion": {"calle": "Mayor 1", "ciudad": "Cádiz"},
@@ -121,7 +121,7 @@ Tema: Tarifas y condiciones
 
 Otros datos
 
-Volumen mensual: 20000
+Cajas abiertas: 20000
 Acepta: Sí
 Productos:
     - TPV
@@ -205,7 +205,7 @@ class TestHtml:
             ("Correo electrónico", "maria@example.com"),
             ("Teléfono", "+34 600 000 000"),
             ("Tema", "Tarifas y condiciones"),
-            ("Volumen mensual", "20000"),
+            ("Cajas abiertas", "20000"),
         ]
         assert page.message == "Quisiera una demostración.\n¿Es posible el jueves?"
         order = [RECEIVED, REFERENCE, "María Ñúñez", "Tarifas", "Otros datos", "20000", "Jaén", "Mensaje", "Quisiera"]
