@@ -246,7 +246,7 @@ def _resend(mailer: Mailer, spool: Spool, chosen: Sequence[Kept]) -> bool:
         except OSError as error:
             failure = failure_of(error)
             outcome = f"{'in doubt' if failure.about is About.IN_DOUBT else 'not delivered'}: {failure.sentence}"
-            failures += 1
+        failures += not outcome.startswith("delivered")
         click.echo(f"{number}/{len(chosen)} {kept.local_part} {outcome}")
         if mailer.pace.is_down:
             break

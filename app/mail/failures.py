@@ -16,7 +16,7 @@ _SENTENCES: dict[type[OSError], str] = {
     smtplib.SMTPHeloError: "the mail server refused the greeting of this host: ",
     smtplib.SMTPSenderRefused: "the mail server refused the sender: ",
     smtplib.SMTPDataError: "the mail server refused the message: ",
-    smtplib.SMTPResponseException: "the mail server refused a command: ",
+    smtplib.SMTPResponseException: "the mail server refused STARTTLS: ",
     smtplib.SMTPRecipientsRefused: "the mail server refused every recipient: ",
     smtplib.SMTPServerDisconnected: "the connection to the mail server broke off: ",
     smtplib.SMTPException: "",  # its text says it all
@@ -26,6 +26,7 @@ _SENTENCES: dict[type[OSError], str] = {
     OSError: "the mail server cannot be reached: ",
 }
 """The beginning of the operator's sentence. The first class that fits counts."""
+_BEFORE_LOGIN = (smtplib.SMTPConnectError, smtplib.SMTPHeloError, smtplib.SMTPResponseException)
 _MOST = 300
 
 
@@ -41,7 +42,7 @@ class About(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed hand-over. ``logged`` has the class and the server's codes, because its text can quote an address."""
+    """A failed hand-over. ``logged`` has the server's text only before the login: later, it can quote an address."""
 
     about: About
     word: str  # the server's reply code if there is one, else the class of the error
@@ -65,7 +66,8 @@ def failure_of(error: Exception) -> Failure:
     codes = sorted({code for code, _ in replies})
     lowest = codes[0] if codes else -1  # it is -1 when a reply has none
     word = str(lowest) if lowest >= 0 else type(timeout or error).__name__
-    logged = f"{type(error).__name__} {', '.join(str(code) for code in codes if code >= 0)}".rstrip()
+    told = quote(replies[0]) if type(error) in _BEFORE_LOGIN else ", ".join(str(code) for code in codes if code >= 0)
+    logged = f"{type(error).__name__} {told}".rstrip()
     about = _about(error, lowest)
     if timeout and not replies and about is not About.IN_DOUBT:
         return Failure(about, word, logged, "the mail server did not answer within SMTP_TIMEOUT")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from app.loop import Loop
+from app.mail.failures import failure_of
 from app.mail.mailer import Mailer
 from app.mail.redelivery import Redelivery
 from app.mail.smtp import CHECK_SECONDS
@@ -99,7 +100,7 @@ class Check:
         try:
             self._check()
         except Exception as error:  # noqa: BLE001 - any failure is a result, and the thread must go on
-            state, failure = DISK_STATES.get(getattr(error, "errno", None) or 0, FAIL), type(error).__name__
+            state, failure = DISK_STATES.get(getattr(error, "errno", None) or 0, FAIL), failure_of(error).logged
         latency_ms = round((time.perf_counter() - begun) * 1000, 1)
         if failure and state != before:
             logger.warning("the mail check fails: %s=%s (%s)", self._subject, state, failure)

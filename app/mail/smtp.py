@@ -1,6 +1,5 @@
 """SMTP: one deadline for a whole hand-over, connections that are kept, few round trips."""
 
-import binascii
 import logging
 import re
 import smtplib
@@ -123,19 +122,19 @@ class SmtpSender:
             connected.settimeout(deadline.remaining())
             connected = self._tls.wrap_socket(connected, server_hostname=self._host)
         connection = _Connection(connected, self._host, deadline)
-        steps: list[Callable[[], object]] = [connection.ehlo_or_helo_if_needed]
+        steps: list[Callable[[], object]] = [connection.greet]
         if settings.smtp_security == "starttls":
-            steps += [partial(connection.starttls, context=self._tls), connection.ehlo_or_helo_if_needed]
+            steps += [partial(connection.starttls, context=self._tls), connection.greet]
         if settings.smtp_username and settings.smtp_password:
-            steps += [partial(connection.login, settings.smtp_username, settings.smtp_password)]
+            steps += [partial(connection.authenticate, settings.smtp_username, settings.smtp_password)]
         try:
             for step in steps:
                 connection.expect_silence()
                 step()
         except BaseException as error:
             connection.leave(politely=False)
-            if isinstance(error, binascii.Error | UnicodeError):  # smtplib cannot read the server's words
-                raise smtplib.SMTPException("the server does not speak SMTP") from error
+            if isinstance(error, Exception) and not isinstance(error, OSError):
+                raise smtplib.SMTPException(f"smtplib failed: {error}") from error
             raise
         return connection
 
@@ -201,6 +200,30 @@ class _Connection(smtplib.SMTP):
         self.sock = self._connected
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self.getreply()
+
+    def greet(self) -> None:
+        """Send EHLO; raises SMTPHeloError. smtplib by itself would go on with HELO, and hide the refusal."""
+        code, text = self.ehlo()
+        if code != _OK:
+            raise smtplib.SMTPHeloError(code, text)
+
+    def authenticate(self, username: str, password: str) -> None:
+        """Log in with the first mechanism that works; smtplib's ``login`` hides why the server hangs up after one."""
+        self.user, self.password = username, password
+        offered = self.esmtp_features.get("auth", "").split()
+        failure: Exception = smtplib.SMTPNotSupportedError("the server offers no way of logging in that is known here")
+        for name in [name for name in ("CRAM-MD5", "PLAIN", "LOGIN") if name in offered]:
+            try:
+                self.auth(name, getattr(self, f"auth_{name.lower().replace('-', '_')}"))
+            except (smtplib.SMTPAuthenticationError, ValueError) as error:
+                failure = error
+                if isinstance(error, ValueError):  # no MD5 on this machine (FIPS), or a challenge that is not base64
+                    self.docmd("*")  # ends the exchange
+            except smtplib.SMTPServerDisconnected as error:
+                raise failure if isinstance(failure, smtplib.SMTPAuthenticationError) else error from None
+            else:
+                return
+        raise failure
 
     def accepts_noop(self) -> bool:
         """Send NOOP and return True when the server agrees; else close the connection."""

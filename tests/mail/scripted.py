@@ -63,8 +63,8 @@ class ScriptedServer:
     """Listens from ``with`` on, under the same port each time it is entered again.
 
     The script maps a stage to a reply or an Act; what it does not mention goes well. The stages are connect, EHLO,
-    STARTTLS, handshake, second EHLO (inside TLS), AUTH, MAIL, RCPT, DATA, content (the middle of it), message (its
-    end) and NOOP. A new script counts for the connections that come after.
+    STARTTLS, handshake, second EHLO (inside TLS), AUTH (or AUTH PLAIN), MAIL, RCPT, DATA, content (the middle of it),
+    message (its end) and NOOP. A new script counts for the connections that come after.
     """
 
     def __init__(
@@ -202,7 +202,8 @@ class Connection:
                 self._answer("STARTTLS", "220 2.0.0 go ahead")
                 self._encrypt()
             case "AUTH":
-                self._answer("AUTH", "235 2.7.0 welcome")
+                mechanism = f"AUTH {command.split()[1]}"
+                self._answer(mechanism if mechanism in self.script else "AUTH", "235 2.7.0 welcome")
             case "MAIL":
                 self._has_recipient = False
                 self._answer("MAIL", "250 2.1.0 OK")
@@ -218,7 +219,7 @@ class Connection:
                 self._say("221 2.0.0 bye")
                 raise _Gone
             case _:
-                self._say("250 2.0.0 OK")
+                self._say("501 5.7.0 cancelled" if command == "*" else "250 2.0.0 OK")
 
     def _extensions(self) -> str:
         names = ["mail.example.com", "8BITMIME"]
@@ -273,6 +274,8 @@ class Connection:
             self._pause(self._server.seconds_per_reply)
         self._server_spoke_last = True
         self._socket.sendall(reply.encode(errors="surrogateescape") + b"\r\n")
+        if reply.startswith("421"):  # RFC 5321, section 3.8
+            raise _Gone
 
     def _dribble(self, data: bytes) -> None:
         for byte in data:

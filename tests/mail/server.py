@@ -254,12 +254,6 @@ class _Handler:
         first, *others = responses
         return [first, "250-PIPELINING", *others] if self._server.pipelining else responses
 
-    async def handle_HELO(  # noqa: N802
-        self, protocol: _Protocol, session: Session, _envelope: Envelope, hostname: str
-    ) -> str:
-        session.host_name = hostname
-        return await protocol.reply_to("EHLO")
-
     async def handle_MAIL(  # noqa: N802
         self, protocol: _Protocol, session: Session, envelope: Envelope, address: str, _options: list[str]
     ) -> str:

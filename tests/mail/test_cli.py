@@ -32,7 +32,7 @@ from tests.mail.conftest import (
     kept,
     letter,
 )
-from tests.mail.scripted import ScriptedServer
+from tests.mail.scripted import Act, ScriptedServer
 from tests.mail.server import DROP, HANG, HOST, SmtpServer, authority, parse
 from tests.mail.service import DAY
 from tests.server.gunicorn import ROOT
@@ -48,7 +48,41 @@ NOT_TRUSTED = "the certificate of the mail server is not trusted: "
 BROKE_OFF = "the connection to the mail server broke off: "
 NO_ACCOUNT = {"SMTP_USERNAME": "", "SMTP_PASSWORD": ""}
 
-FAILURES: dict[str, tuple[SmtpServer, dict[str, str]]] = {
+AWAY = "421 4.7.0 Try again later, closing connection."
+OFFERED = "250-mail.example.com\r\n250 AUTH CRAM-MD5 PLAIN LOGIN"
+SECRET = "the mail server refused SMTP_USERNAME with SMTP_PASSWORD: "
+
+
+def with_login(cram_md5: str, plain: str | Act, login: str = "250 2.0.0 never asked") -> ScriptedServer:
+    """A server that offers three mechanisms, and what it answers to each."""
+    answers = {"AUTH CRAM-MD5": cram_md5, "AUTH PLAIN": plain, "AUTH LOGIN": login}
+    return ScriptedServer({"EHLO": OFFERED, **answers}, auth=True)
+
+
+UNKNOWN = "504 5.5.4 unknown"
+
+
+FAILURES: dict[str, tuple[SmtpServer | ScriptedServer, dict[str, str]]] = {
+    f"the mail server refused the greeting of this host: {AWAY} (EHLO)": (
+        ScriptedServer({"EHLO": f"{AWAY} (EHLO)"}),
+        {},
+    ),
+    f"the mail server refused the greeting of this host: {AWAY}": (
+        ScriptedServer({"second EHLO": AWAY}, security="starttls"),
+        {},
+    ),
+    f"the mail server refused STARTTLS: {AWAY}": (ScriptedServer({"STARTTLS": AWAY}, security="starttls"), {}),
+    f"{SECRET}421 4.7.0 too many": (with_login("421 4.7.0 too many", "235 2.7.0 never asked"), {}),
+    f"{SECRET}535 5.7.8 no": (with_login("535 5.7.8 no", Act.DROP), {}),
+    f"{SECRET}534 5.7.9 é\N{REPLACEMENT CHARACTER}": (with_login(UNKNOWN, UNKNOWN, "534 5.7.9 é\udcff"), {}),
+    "the server offers no way of logging in that is known here": (
+        ScriptedServer({"EHLO": "250-mail.example.com\r\n250 AUTH XOAUTH2"}, auth=True),
+        {},
+    ),
+    "smtplib failed: Incorrect padding": (
+        ScriptedServer({"EHLO": "250-mail.example.com\r\n250 AUTH CRAM-MD5", "AUTH": "334 abc"}, auth=True),
+        {},
+    ),
     "the mail server refused the connection: 554 5.3.2 no": (replying("connect", "554 5.3.2 no"), {}),
     "the mail server refused the greeting of this host: 550 5.7.1 no": (replying("EHLO", "550 5.7.1 no"), {}),
     "STARTTLS extension not supported by server.": (SmtpServer(), {"SMTP_SECURITY": "starttls"}),
@@ -400,7 +434,7 @@ class TestResend:
             result = mail("resend", server=server)
         claim.release()
 
-        assert (result.exit_code, server.arrivals) == (0, [])
+        assert (result.exit_code, server.arrivals) == (1, [])
         assert result.stdout == "1/1 1 skipped: the service is sending it or has just tried\n"
 
     @pytest.mark.parametrize(
@@ -579,7 +613,7 @@ class TestTest:
 
     @pytest.mark.parametrize(("told", "server", "environ"), [(told, *case) for told, case in FAILURES.items()])
     def test_a_failure_is_a_readable_sentence(
-        self, mail: MailCommand, told: str, server: SmtpServer, environ: dict[str, str]
+        self, mail: MailCommand, told: str, server: SmtpServer | ScriptedServer, environ: dict[str, str]
     ) -> None:
         with server:
             result = mail("test", server=server, **environ)

@@ -52,7 +52,7 @@ FAILURES: list[tuple[Exception, About, str, str]] = [
     (smtplib.SMTPAuthenticationError(535, b"no"), SERVER, "535", f"{REFUSED} SMTP_USERNAME with SMTP_PASSWORD: 535 no"),
     (smtplib.SMTPConnectError(554, b"no"), SERVER, "554", f"{REFUSED} the connection: 554 no"),
     (smtplib.SMTPHeloError(550, b"no"), SERVER, "550", f"{REFUSED} the greeting of this host: 550 no"),
-    (smtplib.SMTPResponseException(500, "no"), SERVER, "500", f"{REFUSED} a command: 500 no"),
+    (smtplib.SMTPResponseException(500, "no"), SERVER, "500", f"{REFUSED} STARTTLS: 500 no"),
     (ClosingError(421, b"no"), BUSY, "421", f"{BROKE_OFF}: the server closes it: 421 no"),
     (smtplib.SMTPServerDisconnected("gone"), SERVER, "", f"{BROKE_OFF}: gone"),
     (InDoubtError(), IN_DOUBT, "", UNKNOWN),
@@ -71,7 +71,9 @@ FAILURES: list[tuple[Exception, About, str, str]] = [
 @pytest.mark.parametrize(("error", "about", "code", "sentence"), FAILURES)
 def test_a_failure_has_its_words(error: Exception, about: About, code: str, sentence: str) -> None:
     name = type(error).__name__
-    assert failure_of(error) == Failure(about, code or name, f"{name} {code}".rstrip(), sentence)
+    before_login = (smtplib.SMTPConnectError, smtplib.SMTPHeloError, smtplib.SMTPResponseException)
+    logged = f"{name} {f'{code} no' if type(error) in before_login else code}".rstrip()
+    assert failure_of(error) == Failure(about, code or name, logged, sentence)
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,15 @@ def test_mail_is_ok_while_the_server_takes_messages(make_service: MakeService, s
     assert (data["status"], data["checks"]) == ("ok", {"api": "ok", "mail": "ok"})
 
 
+def test_the_log_quotes_what_the_server_says_before_the_login(
+    make_service: MakeService, server: SmtpServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.replies = {"EHLO": "421 4.7.0 Try again later"}
+    make_service(**server.environ).wait_until(is_failing)
+
+    assert "the mail check fails: server=fail (SMTPHeloError 421 4.7.0 Try again later)" in caplog.messages
+
+
 @pytest.mark.parametrize(
     ("replies", "environ"),
     [

@@ -14,6 +14,7 @@ import pytest
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from tests.mail.conftest import CONTENT, MakeMailer, kept
+from tests.mail.scripted import ScriptedServer
 from tests.mail.server import DROP, HANG, SmtpServer
 
 FAILURES = {
@@ -138,7 +139,7 @@ def test_without_a_mail_server_a_message_that_cannot_be_stored_is_refused(
     assert refusal.value.kept is False
 
 
-@pytest.mark.parametrize("stage", ["connect", "EHLO", "MAIL", "RCPT", "DATA", "message"])
+@pytest.mark.parametrize("stage", ["MAIL", "RCPT", "DATA", "message"])
 def test_a_failure_is_logged_by_message_id_and_never_in_the_words_of_the_server(
     make_mailer: MakeMailer, message: Message, caplog: pytest.LogCaptureFixture, stage: str
 ) -> None:
@@ -152,6 +153,43 @@ def test_a_failure_is_logged_by_message_id_and_never_in_the_words_of_the_server(
     assert message.message_id in logged(caplog, logging.ERROR)
     for private in ("maria", "ventas@", "is unknown", "Subject"):
         assert private not in logged(caplog)
+
+
+@pytest.mark.parametrize(
+    ("stage", "failure"),
+    [("connect", "SMTPConnectError"), ("EHLO", "SMTPHeloError"), ("STARTTLS", "SMTPResponseException")],
+)
+def test_what_the_server_says_before_the_login_is_logged(
+    make_mailer: MakeMailer, message: Message, caplog: pytest.LogCaptureFixture, stage: str, failure: str
+) -> None:
+    server = ScriptedServer({stage: "421 4.7.0 closing"}, security="starttls")
+
+    with server, pytest.raises(DeliveryError) as refusal:
+        make_mailer(server).deliver(message)
+
+    assert refusal.value.kept
+    assert f"was not delivered: {failure} 421 4.7.0 closing" in logged(caplog, logging.ERROR)
+
+
+@pytest.mark.parametrize(("offered", "outcome"), [("CRAM-MD5 PLAIN", "delivered"), ("CRAM-MD5", "kept")])
+def test_a_login_that_this_machine_cannot_compute_gives_way_to_the_next(
+    make_mailer: MakeMailer, message: Message, monkeypatch: pytest.MonkeyPatch, offered: str, outcome: str
+) -> None:
+    def forbid(*_: object) -> None:
+        raise ValueError("[digital envelope routines] unsupported")  # as under FIPS
+
+    monkeypatch.setattr("smtplib.hmac.HMAC", forbid)
+    script = {"EHLO": f"250-mail.example.com\r\n250 AUTH {offered}", "AUTH CRAM-MD5": "334 YQ=="}
+
+    ended = "delivered"
+    with ScriptedServer(script, auth=True) as server:
+        try:
+            make_mailer(server).deliver(message)
+        except DeliveryError as error:
+            ended = "kept" if error.kept else "lost"
+
+    assert ended == outcome
+    assert [command.split()[0] for command in server.connections[0].commands[:3]] == ["ehlo", "AUTH", "*"]
 
 
 def test_the_password_is_never_logged(
