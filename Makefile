@@ -139,9 +139,10 @@ lint-api: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters of the
 	$(NODE)/tsc $(TSC_FLAGS) --typeRoots static --lib es2022,dom,dom.iterable --checkJs examples/contact-form/contact-form.js tests/clients/website.ts
 
 format: $(VENV)/.dev ## Format the code and the document, and correct simple mistakes
-	$(BIN)/ruff check --fix .
+	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 	$(BIN)/python -m tests.contract.layout
+	$(BIN)/ruff check .
 
 # The tests with a real redis-server alone run most of this module, so it has to reach its coverage by itself.
 SHARED_LIMITS := app/ratelimit/shared.py
@@ -201,7 +202,8 @@ NPM_FLAGS := --ignore-scripts --no-audit --no-fund
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/it")'
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "$(PYTHON) cannot make a virtual environment: please install its package venv (Debian: python3-venv)" >&2; exit 1; }
 
 $(VENV)/.run: requirements.txt | $(VENV)/bin/python
 	@$(call libraries,$(VENV),$<)

@@ -1,0 +1,46 @@
+"""The targets of a contributor's first minutes, where something is missing or wrong."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.server.gunicorn import ROOT
+
+HALF = """#!/bin/sh
+case "$*" in *venv*) mkdir -p "$3/bin" && touch "$3/bin/python" && exit 1 ;; esac
+"""
+"""A Python whose venv has no pip to install: it leaves half of an environment, and fails."""
+
+
+def make(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["make", *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_half_of_a_virtual_environment_does_not_stay(tmp_path: Path) -> None:
+    python, environment = tmp_path / "python3", tmp_path / "venv"
+    python.write_text(HALF)
+    python.chmod(0o755)
+
+    run = make(f"PYTHON={python}", f"VENV={environment}", f"{environment}/bin/python")
+
+    assert run.returncode != 0
+    assert "python3-venv" in run.stderr
+    assert not environment.exists()
+
+
+def test_format_shortens_a_line_before_it_is_checked(tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml", "requirements-dev.txt"):
+        shutil.copy2(ROOT / name, tmp_path)
+    for folder in ("app", "static", "tests/contract"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    long = tmp_path / "app" / "long.py"
+    long.write_text(f'"""Long."""\n\nimport os\n\nNAMES = [{", ".join(f"{number!r}" for number in range(60))}]\n')
+
+    run = make(f"VENV={Path(sys.prefix)}", "format", cwd=tmp_path)
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "import os" not in long.read_text()
+    assert max(map(len, long.read_text().splitlines())) <= 120
