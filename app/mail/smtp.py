@@ -25,7 +25,7 @@ MAX_NOOPS = 20
 PERMANENT = range(500, 600)
 """The reply codes after which no repetition helps (RFC 5321, section 4.2.1)."""
 
-_OK, _WILL_FORWARD, _GO_AHEAD, _CLOSING = 250, 251, 354, 421
+_LOGGED_IN, _OK, _WILL_FORWARD, _GO_AHEAD, _CLOSING = 235, 250, 251, 354, 421
 _CHUNK = 16_384
 _LONGEST_REPLY = 65_536  # RFC 5321 allows 512 octets in a line (section 4.5.3.1.5) and any number of lines
 _REPLY = re.compile(rb"(?:\d{3}-.*\n)*+(\d{3})?.*\n")  # a hyphen follows the code in all lines but the last
@@ -208,21 +208,23 @@ class _Connection(smtplib.SMTP):
             raise smtplib.SMTPHeloError(code, text)
 
     def authenticate(self, username: str, password: str) -> None:
-        """Log in with the first mechanism that works; smtplib's ``login`` hides why the server hangs up after one."""
+        """Log in with the first mechanism that works. smtplib's ``login`` hides a refusal that ends the connection."""
         self.user, self.password = username, password
         offered = self.esmtp_features.get("auth", "").split()
         failure: Exception = smtplib.SMTPNotSupportedError("the server offers no way of logging in that is known here")
         for name in [name for name in ("CRAM-MD5", "PLAIN", "LOGIN") if name in offered]:
             try:
-                self.auth(name, getattr(self, f"auth_{name.lower().replace('-', '_')}"))
-            except (smtplib.SMTPAuthenticationError, ValueError) as error:
+                code, text = self.auth(name, getattr(self, f"auth_{name.lower().replace('-', '_')}"))
+                if code == _LOGGED_IN:  # smtplib takes 503, too
+                    return
+                failure = smtplib.SMTPAuthenticationError(code, text)
+            except smtplib.SMTPAuthenticationError as error:
                 failure = error
-                if isinstance(error, ValueError):  # no MD5 on this machine (FIPS), or a challenge that is not base64
-                    self.docmd("*")  # ends the exchange
             except smtplib.SMTPServerDisconnected as error:
                 raise failure if isinstance(failure, smtplib.SMTPAuthenticationError) else error from None
-            else:
-                return
+            except (smtplib.SMTPException, ValueError) as error:  # no MD5 here (FIPS), or a challenge without sense
+                failure = error
+                self.docmd("*")  # ends the exchange
         raise failure
 
     def accepts_noop(self) -> bool:

@@ -74,6 +74,7 @@ FAILURES: dict[str, tuple[SmtpServer | ScriptedServer, dict[str, str]]] = {
     f"the mail server refused STARTTLS: {AWAY}": (ScriptedServer({"STARTTLS": AWAY}, security="starttls"), {}),
     f"{SECRET}421 4.7.0 too many": (with_login("421 4.7.0 too many", "235 2.7.0 never asked"), {}),
     f"{SECRET}535 5.7.8 no": (with_login("535 5.7.8 no", Act.DROP), {}),
+    f"{SECRET}503 5.5.1 no": (with_login(UNKNOWN, UNKNOWN, "503 5.5.1 no"), {}),
     f"{SECRET}534 5.7.9 é\N{REPLACEMENT CHARACTER}": (with_login(UNKNOWN, UNKNOWN, "534 5.7.9 é\udcff"), {}),
     "the server offers no way of logging in that is known here": (
         ScriptedServer({"EHLO": "250-mail.example.com\r\n250 AUTH XOAUTH2"}, auth=True),
