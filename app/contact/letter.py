@@ -38,11 +38,9 @@ PREVIEW_LENGTH = 140
 MOST_ROWS = 189
 """The most rows of other fields. A letter has 200: ten more that the service names, and one for the rest."""
 
-_LABELS = "|".join(
-    (*SENDER.values(), *ASKED.values(), "Aviso", "Referencia", "Para responder", "Mensaje", "Demás datos")
-)
-_LIKE_A_LABEL = re.compile(rf"({re.sub('[áéó]', '..?', _LABELS)})\W*(:.*)?", re.IGNORECASE)
-"""What could pass for a label of the service, also without an accent, or with a value behind it."""
+_OWN = "|".join((*SENDER.values(), *ASKED.values(), "Aviso", "Referencia", "Para responder", "Mensaje", "Demás datos"))
+_LIKE_A_LABEL = re.compile(rf"[\W\d]*({re.sub('[áéó]', '..?', _OWN)}|Recibido el .*)\W*(:.*)?", re.IGNORECASE)
+"""What could pass for a label of the service: also without its accent, behind a number, or with a value of its own."""
 
 _REPLY = "El botón «Responder» no usará esta dirección: escríbale a la que figura arriba."
 _REFERENCE = re.compile(r"\b[0-9A-F]{4}-[0-9A-F]{4}\b")
@@ -146,7 +144,7 @@ def _others(values: dict[str, Any]) -> list[Field]:
 
 def _field(name: str, value: Any) -> Field:
     label = _label(name)
-    if _LIKE_A_LABEL.fullmatch(label):
+    if name not in (NOTICE, *ASKED) and _LIKE_A_LABEL.fullmatch(label):
         label += " (campo adicional)"
     match value:
         case list():

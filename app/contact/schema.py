@@ -36,7 +36,7 @@ def _address(value: Any) -> ValidatedEmail:
         # test_environment: the syntax of addresses under .test is valid, and test tools generate them.
         address = validate_email(text, check_deliverability=False, test_environment=True)
         if visible(address.normalized) != address.normalized or _TYPOGRAPHIC.search(address.local_part):
-            raise EmailSyntaxError("The address has a character that nobody means.")
+            raise EmailSyntaxError("The address has an invisible or a typographic character.")
     except EmailNotValidError as error:
         raise ValidationError("Debe ser una dirección de correo electrónico.") from error
     return address

@@ -213,6 +213,9 @@ class TestLabels:
             "nombre ",
             "Para responder:",
             "demas_datos",
+            "1. Referencia",
+            "*Referencia*",
+            "recibido_el_01/02/2030",
         ],
     )
     def test_one_of_the_service_is_marked_as_another_field_s(self, name: str) -> None:
@@ -257,7 +260,7 @@ class TestNotice:
         letter = letter_of(aviso=notice)
 
         assert letter.parts[0] == ("", letter.sender)
-        assert [field.label for field in letter.others] == ["Aviso (campo adicional)"]
+        assert [field.label for field in letter.others] == ["Aviso"]
 
 
 class TestSubject:
