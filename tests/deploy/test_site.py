@@ -623,6 +623,16 @@ def test_http_2_has_no_answer_beyond_the_documented_limit(served: Site, option: 
     assert served.over_http_2(name, value + "~" * 33_000) == ""
 
 
+def test_a_long_preflight_is_answered(served: Site) -> None:
+    asked = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+    asked["Access-Control-Request-Headers"] = ", ".join(f"x-{number}" for number in range(1000))
+
+    answer = served.request("OPTIONS", "/contact.php", client=new_client(), headers=asked)
+
+    assert answer.status == 204
+    assert answer.headers["Access-Control-Allow-Headers"].count("x-") == 1000
+
+
 def test_the_service_meets_only_the_fields_that_it_reads(tmp_path: Path) -> None:
     read = {"Content-Type": "a/b", "Origin": "https://a.example", "If-None-Match": '"a"'}
     read |= {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-a"}

@@ -201,17 +201,19 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("lines", UNREAD.values(), ids=UNREAD)
+@pytest.mark.parametrize("version", ["1.1", "2"])
 @pytest.mark.parametrize("place", ["alone", "beside"])
 def test_what_the_service_does_not_read_stops_no_form(
-    request: pytest.FixtureRequest, place: str, lines: list[str]
+    request: pytest.FixtureRequest, place: str, version: str, lines: list[str]
 ) -> None:
     fixture = request.getfixturevalue(place)
     served = fixture.site if isinstance(fixture, Website) else fixture
     fields = [part for line in [*lines, "Content-Type: application/json"] for part in ("--header", line)]
 
-    answer = served.over_http_2("--interface", new_client(), *fields, "--data-binary", "@-", body=FORM)
+    options = [f"--http{version}", "--interface", new_client(), *fields, "--data-binary", "@-"]
+    answer = served.over_http_2(*options, body=FORM)
 
-    assert answer.startswith("HTTP/2 200"), answer
+    assert answer.startswith(f"HTTP/{version} 200"), answer
 
 
 def ask(served: Site, request: bytes) -> Answer:
