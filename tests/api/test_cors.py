@@ -11,7 +11,8 @@ from tests.factories import contact_body
 LISTED = "https://www.example.com"
 OTHER_LISTED = "https://shop.example.com:8443"
 IPV6_LISTED = "http://[::1]:3000"
-CORS_ORIGINS = f"{LISTED}:443, {OTHER_LISTED}, {IPV6_LISTED}"
+CLEAR_LISTED = "http://localhost"
+CORS_ORIGINS = f"{LISTED}:443, {OTHER_LISTED}, {IPV6_LISTED}, {CLEAR_LISTED}:80"
 FOREIGN = [
     "https://evil.example",
     "http://www.example.com",
@@ -88,7 +89,7 @@ def test_a_preflight_of_any_origin_is_granted_by_default(client: ValidatingClien
     assert int(response.headers["Access-Control-Max-Age"]) > 0
 
 
-@pytest.mark.parametrize("origin", [LISTED, OTHER_LISTED, IPV6_LISTED])
+@pytest.mark.parametrize("origin", [LISTED, OTHER_LISTED, IPV6_LISTED, CLEAR_LISTED])
 def test_a_preflight_of_a_listed_origin_is_granted_to_it_alone(make_client: MakeClient, origin: str) -> None:
     response = make_client(CORS_ORIGINS=CORS_ORIGINS).options("/api/v1/contact", headers=preflight(origin))
 
@@ -136,7 +137,7 @@ def test_any_origin_may_read_a_response_by_default(client: ValidatingClient, ori
     assert items(response.headers["Access-Control-Expose-Headers"]) == EXPOSED
 
 
-@pytest.mark.parametrize("origin", [LISTED, OTHER_LISTED, IPV6_LISTED])
+@pytest.mark.parametrize("origin", [LISTED, OTHER_LISTED, IPV6_LISTED, CLEAR_LISTED])
 def test_a_listed_origin_may_read_a_response(make_client: MakeClient, origin: str) -> None:
     response = make_client(CORS_ORIGINS=CORS_ORIGINS).get("/api", headers={"Origin": origin})
 
