@@ -17,7 +17,7 @@ MAX_AGE_SECONDS = "86400"
 
 
 class Cors:
-    """The CORS headers of every response, by flask-cors's decorator. Its hook would not run when another one fails."""
+    """The CORS headers of every response, by flask-cors's decorator: its hook is skipped when another one fails."""
 
     def __init__(self, settings: Settings) -> None:
         any_origin = "*" in settings.cors_origins

@@ -38,9 +38,10 @@ PREVIEW_LENGTH = 140
 MOST_ROWS = 189
 """The most rows of other fields. A letter has 200: ten more that the service names, and one for the rest."""
 
-_OWN = "|".join((*SENDER.values(), *ASKED.values(), "Aviso", "Referencia", "Para responder", "Mensaje", "Demás datos"))
+_NOTICE_LABEL, _REPLY_LABEL, _REST_LABEL = "Aviso", "Para responder", "Demás datos"
+_OWN = "|".join((*SENDER.values(), *ASKED.values(), _NOTICE_LABEL, _REPLY_LABEL, _REST_LABEL, "Referencia", "Mensaje"))
 _LIKE_A_LABEL = re.compile(rf"[\W\d]*({re.sub('[áéó]', '..?', _OWN)}|Recibido el .*)\W*(:.*)?", re.IGNORECASE)
-"""What could pass for a label of the service: also without its accent, behind a number, or with a value of its own."""
+"""A label that reads like one of the service. Accents, a number before it and text after a colon do not matter."""
 
 _REPLY = "El botón «Responder» no usará esta dirección: escríbale a la que figura arriba."
 _REFERENCE = re.compile(r"\b[0-9A-F]{4}-[0-9A-F]{4}\b")
@@ -88,7 +89,7 @@ class Letter:
         links = {"email": mailto, "telefono": _tel(who["telefono"])}
         self.sender = [Field(label, who[field], links.get(field, "")) for field, label in SENDER.items() if who[field]]
         if not self.reply_to:
-            self.sender.append(Field("Para responder", _REPLY))
+            self.sender.append(Field(_REPLY_LABEL, _REPLY))
         self.asked = [Field(label, typed[field]) for field, label in ASKED.items() if typed.get(field)]
         shown = {*SENDER, *typed, MESSAGE, *HIDDEN}
         self.others = _others({name: value for name, value in values.items() if name not in shown})
@@ -98,7 +99,7 @@ class Letter:
         self.preview = shorten(one_line(self.message) or sender, PREVIEW_LENGTH)
         """The text that mail programs show after the subject: the start of the message, or the sender's name."""
         parts = (
-            ("", [Field("Aviso", notice)] if notice else []),
+            ("", [Field(_NOTICE_LABEL, notice)] if notice else []),
             ("", self.sender),
             ("", self.asked),
             ("Otros datos", self.others),
@@ -138,7 +139,7 @@ def _others(values: dict[str, Any]) -> list[Field]:
             room -= rows
             fields.append(field)
     if rest:
-        fields.append(Field("Demás datos", _json(rest)))
+        fields.append(Field(_REST_LABEL, _json(rest)))
     return fields
 
 

@@ -26,7 +26,7 @@ _SENTENCES: dict[type[OSError], str] = {
     OSError: "the mail server cannot be reached: ",
 }
 """The beginning of the operator's sentence. The first class that fits counts."""
-_BEFORE_LOGIN = (smtplib.SMTPConnectError, smtplib.SMTPHeloError, smtplib.SMTPResponseException)
+_BEFORE_LOGIN = (smtplib.SMTPConnectError, smtplib.SMTPHeloError, smtplib.SMTPResponseException)  # exactly these
 _MOST = 300
 
 

@@ -212,7 +212,7 @@ class _Connection(smtplib.SMTP):
         self.user, self.password = username, password
         offered = self.esmtp_features.get("auth", "").split()
         failure: Exception = smtplib.SMTPNotSupportedError("the server offers no way of logging in that is known here")
-        for name in [name for name in ("CRAM-MD5", "PLAIN", "LOGIN") if name in offered]:
+        for name in [each for each in ("CRAM-MD5", "PLAIN", "LOGIN") if each in offered]:
             try:
                 code, text = self.auth(name, getattr(self, f"auth_{name.lower().replace('-', '_')}"))
                 if code == _LOGGED_IN:  # smtplib takes 503, too
