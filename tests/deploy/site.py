@@ -254,10 +254,10 @@ class Site:
             response.begin()
             return Answer(response.status, response.headers, response.read())
 
-    def over_http_2(self, *options: str, body: bytes = b"a" * 300_000) -> str:
-        """The header fields and the body of curl's answer for a contact form, if there is one."""
+    def curl(self, *options: str, body: bytes = b"") -> str:
+        """What curl is answered at /contact.php: the header fields and the body, if there is an answer."""
         address = f"https://127.0.0.1:{self.https_port}/contact.php"
-        command = ["curl", "--silent", "--insecure", "--http2", "--include", *options, address]
+        command = ["curl", "--silent", "--insecure", "--include", *options, address]
         return subprocess.run(command, input=body, capture_output=True, check=False).stdout.decode()
 
     def close(self) -> None:

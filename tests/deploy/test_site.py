@@ -293,7 +293,7 @@ def test_another_document_is_sent_and_compressed(served: Site, plain: Answer) ->
 def test_the_document_is_compressed_over_http_2(served: Site, plain: Answer) -> None:
     options = ["--request-target", "/openapi.json", "--compressed"]
 
-    head, _, body = served.over_http_2(*options).partition("\r\n\r\n")
+    head, _, body = served.curl("--http2", *options).partition("\r\n\r\n")
 
     values = {name: re.findall(rf"^{name}: (.*?)\r?$", head, re.MULTILINE) for name in ("content-encoding", "vary")}
     assert values == {"content-encoding": ["gzip"], "vary": [VARY]}
@@ -609,7 +609,7 @@ OVER_HTTP_2 = {
 
 @pytest.mark.parametrize(("options", "reason"), OVER_HTTP_2.values(), ids=OVER_HTTP_2)
 def test_http_2_has_the_same_answers(served: Site, options: list[str], reason: str) -> None:
-    head, _, body = served.over_http_2(*options).partition("\r\n\r\n")
+    head, _, body = served.curl("--http2", *options, body=b"a" * 300_000).partition("\r\n\r\n")
 
     assert head.startswith("HTTP/2 400")
     assert f"{HSTS}: {A_YEAR}".lower() in head
@@ -620,7 +620,7 @@ def test_http_2_has_the_same_answers(served: Site, options: list[str], reason: s
 def test_http_2_has_no_answer_beyond_the_documented_limit(served: Site, option: str) -> None:
     name, _, value = option.partition("=")
 
-    assert served.over_http_2(name, value + "~" * 33_000) == ""
+    assert served.curl("--http2", name, value + "~" * 33_000) == ""
 
 
 def test_a_long_preflight_is_answered(served: Site) -> None:

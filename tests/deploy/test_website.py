@@ -211,7 +211,7 @@ def test_what_the_service_does_not_read_stops_no_form(
     fields = [part for line in [*lines, "Content-Type: application/json"] for part in ("--header", line)]
 
     options = [f"--http{version}", "--interface", new_client(), *fields, "--data-binary", "@-"]
-    answer = served.over_http_2(*options, body=FORM)
+    answer = served.curl(*options, body=FORM)
 
     assert answer.startswith(f"HTTP/{version} 200"), answer
 
