@@ -11,26 +11,34 @@ NODE := node_modules/.bin
 PYTEST := $(BIN)/python -m pytest
 
 # The programs that a target starts, each with its package in Debian.
-DEPLOY := nginx:nginx nft:nftables visudo:sudo ip:iproute2 systemd-analyze:systemd jq:jq curl:curl
-MTA := postfix:postfix postfix:libsasl2-modules
-BROWSER := chromium:chromium
-MESSAGE := spamassassin:spamassassin
-NIGHTLY := firefox-esr:firefox-esr opendkim:opendkim opendkim-genkey:opendkim-tools
-REDIS := redis-server:redis-server
-ATTACK := nginx:nginx $(REDIS)
-BENCH := wrk:wrk nginx:nginx $(REDIS) $(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)):php-fpm
+NEEDS_lint-api := npm:npm
+NEEDS_test-deploy := nginx:nginx nft:nftables visudo:sudo ip:iproute2 systemd-analyze:systemd jq:jq curl:curl
+NEEDS_test-browser := npm:npm chromium:chromium
+NEEDS_test-message := npm:npm spamassassin:spamassassin
+NEEDS_test-redis := redis-server:redis-server
+NEEDS_test-mta := postfix:postfix postfix:libsasl2-modules
+NEEDS_test-monitoring := promtool:prometheus
+NEEDS_attack := nginx:nginx redis-server:redis-server
+NEEDS_check := $(NEEDS_lint-api) $(NEEDS_test-deploy) $(NEEDS_test-browser) $(NEEDS_test-redis)
+NEEDS_test-bounds := $(NEEDS_test-redis)
+NEEDS_fuzz := $(NEEDS_test-redis)
+NEEDS_docs := $(NEEDS_lint-api)
+NEEDS_nightly := $(NEEDS_check) $(NEEDS_test-mta) $(NEEDS_test-monitoring) $(NEEDS_test-message) firefox-esr:firefox-esr \
+	opendkim:opendkim opendkim-genkey:opendkim-tools
+NEEDS_bench := wrk:wrk $(NEEDS_attack) $(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)):php-fpm
 
-# $(call need,PROGRAMS,OPTIONS): installs the packages of those that are missing. It asks nothing: ANSWERS are for
-# debconf. A package that would remove another one, such as a second mail server, is not installed.
-ANSWERS :=
+# Debian keeps servers where only root looks for programs.
+export PATH := $(PATH):/usr/sbin:/sbin
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo)
-need = missing=; for program in $(1); do \
-		command -v $${program%:*} >/dev/null || missing="$$missing $${program\#*:}"; done; \
-	test -z "$$missing" || { \
-		echo "Installing Debian's packages$$missing, which 'make $@' needs"; \
-		$(AS_ROOT) apt-get update -qq && echo "$(ANSWERS)" | $(AS_ROOT) debconf-set-selections && \
-		$(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-remove $(2) $$missing; } \
-	|| { echo "Debian's packages$$missing could not be installed: please install them" >&2; exit 1; }
+
+# $(call missing,TARGETS): a shell's command that names the packages of the programs that are missing.
+missing = for program in $(foreach target,$(1),$(NEEDS_$(target))); do \
+	command -v $${program%:*} >/dev/null || echo $${program\#*:}; done | sort -u | paste -s -d " "
+
+# The first prerequisite of each target that starts programs: nothing is downloaded before.
+need-%:
+	@missing=$$($(call missing,$*)); test -z "$$missing" || { \
+		echo "'make $*' needs Debian's packages $$missing: 'make deps FOR=$*' installs them" >&2; exit 1; }
 
 # $(call fetch,PROGRAM,COMMAND): downloads. Without a network the program writes many lines, and one says more.
 UNREACHABLE := Max retries exceeded|No matching distribution|code (ECONN|ENETUNREACH|ENOTFOUND|EAI_AGAIN|ETIMEDOUT)
@@ -44,7 +52,8 @@ libraries = echo "Installing the libraries of $(2) into $(1)" && $(call fetch,pi
 	--quiet --disable-pip-version-check --require-hashes -r $(2))
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo install test test-deploy test-browser test-message test-redis test-mta test-monitoring test-clients test-bounds attack lint lint-api format check nightly fuzz bench docs lock clean
+
+.PHONY: help run demo install deps test test-deploy test-browser test-message test-redis test-mta test-monitoring test-clients test-bounds attack lint lint-api format check nightly fuzz bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,47 +66,32 @@ install: $(VENV)/.run ## Install only the libraries that the service needs to ru
 demo: $(VENV)/.run ## Start the service and, on 127.0.0.1:8080, the example form that posts to it
 	@$(BIN)/python -m examples.demo
 
+FOR := check test-mta test-monitoring attack
+deps: ## Install what 'make check' and CI need besides Python, or another target: make deps FOR=nightly
+	@missing=$$($(call missing,$(FOR))); test -z "$$missing" || { \
+		echo "Installing Debian's packages $$missing; none of their services is started"; \
+		$(AS_ROOT) .ci/packages $$missing; }
+
 test: $(VENV)/.dev ## Run the tests that need only Python, or some: make test ARGS="tests/contact -k reply"
 	$(PYTEST) $(ARGS)
 
-test-deploy: $(VENV)/.dev ## Test deploy/ with the real nginx
-	@$(call need,$(DEPLOY))
+test-deploy: need-test-deploy $(VENV)/.dev ## Test deploy/ with the real nginx
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/deploy
 
-test-browser: $(VENV)/.dev node_modules/.package-lock.json ## Try the example form and the reference in Chromium (pictures: build/screenshots)
-	@$(call need,$(BROWSER))
+test-browser: need-test-browser $(VENV)/.dev node_modules/.package-lock.json ## Try the example form and the reference in Chromium (pictures: build/screenshots)
 	$(BIN)/python -m pytest --numprocesses=3 tests/browser
 
-# What SpamAssassin recommends brings its daemon, which Debian would start.
-test-message: $(VENV)/.dev node_modules/.package-lock.json ## Let another program and a spam filter read the sales team's message
-	@$(call need,$(MESSAGE),--no-install-recommends)
+test-message: need-test-message $(VENV)/.dev node_modules/.package-lock.json ## Let another program and a spam filter read the sales team's message
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/message
 
-test-redis: $(VENV)/.dev ## Test the limits that processes share with a real redis-server
-	@$(call need,$(REDIS))
+test-redis: need-test-redis $(VENV)/.dev ## Test the limits that processes share with a real redis-server
 	$(PYTEST) --numprocesses=2 --dist=loadscope tests/redis
 
-# Without an answer, Debian would start a Postfix that listens on port 25 of all addresses. One that has no configuration
-# is not started. Where Postfix is installed already, nothing of it is touched. Its master runs as root alone.
-test-mta: ANSWERS := postfix postfix/main_mailer_type select No configuration
-test-mta: $(VENV)/.dev ## Hand messages over to a real Postfix, on loopback ports of its own (as root)
-	@$(call need,$(MTA))
+# A Postfix that is installed already is not touched. Its master runs as root alone.
+test-mta: need-test-mta $(VENV)/.dev ## Hand messages over to a real Postfix, on loopback ports of its own (as root)
 	$(AS_ROOT) env PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="$$PYTEST_ADDOPTS" $(BIN)/python -m pytest -p no:cacheprovider --numprocesses=2 tests/mta
 
-# Debian's package would start a Prometheus that listens on all addresses. So it is unpacked and not installed.
-PROMETHEUS := build/prometheus/usr/bin
-# root would be warned that apt's own user cannot write here.
-DOWNLOAD := apt-get download -qq -o APT::Sandbox::User=root prometheus
-prometheus = command -v prometheus >/dev/null && command -v promtool >/dev/null || { \
-		echo "Unpacking Debian's package prometheus in build/prometheus, which 'make $@' needs"; \
-		mkdir -p build && cd build && rm -f prometheus_*.deb && \
-		{ $(DOWNLOAD) || { $(AS_ROOT) apt-get update -qq && $(DOWNLOAD); }; } && \
-		dpkg-deb -x prometheus_*.deb prometheus && rm prometheus_*.deb; } \
-	|| { echo "Debian's package prometheus could not be unpacked: please put prometheus and promtool on PATH" >&2; exit 1; }
-test-monitoring: export PATH := $(PATH):$(CURDIR)/$(PROMETHEUS)
-
-test-monitoring: $(VENV)/.dev ## Test deploy/prometheus with promtool
-	@$(prometheus)
+test-monitoring: need-test-monitoring $(VENV)/.dev ## Test deploy/prometheus with promtool
 	$(BIN)/python -m pytest --numprocesses=2 tests/monitoring
 
 test-clients: $(VENV)/.dev ## Generate a client from the document, and call the service with it
@@ -106,7 +100,7 @@ test-clients: $(VENV)/.dev ## Generate a client from the document, and call the 
 # Of each library that setup.cfg names for the service, the lowest release that it allows or the newest that there is. The
 # tools of the tests stay those of the lock file.
 BOUNDS := lowest newest
-test-bounds: $(BOUNDS:%=.venv-%/.bounds) ## Test with the lowest and with the newest libraries that setup.cfg allows (10 minutes)
+test-bounds: need-test-bounds $(BOUNDS:%=.venv-%/.bounds) ## Test with the lowest and with the newest libraries that setup.cfg allows (10 minutes)
 	@for bound in $(BOUNDS); do echo "With the $$bound libraries:"; \
 		$(MAKE) --no-print-directory VENV=.venv-$$bound test $(if $(ARGS),,test-redis) || exit 1; done
 
@@ -119,8 +113,7 @@ RESOLUTION_newest := highest
 		&& $(BIN)/uv pip install --quiet --python $(@D) -r build/$*.txt)
 	@touch $@
 
-attack: $(VENV)/.dev ## Attack the quotas and the memory of the service as it is shipped
-	@$(call need,$(ATTACK))
+attack: need-attack $(VENV)/.dev ## Attack the quotas and the memory of the service as it is shipped
 	$(BIN)/python -m pytest tests/attack
 
 lint: $(VENV)/.dev ## Run the linters and the type checker
@@ -130,7 +123,7 @@ lint: $(VENV)/.dev ## Run the linters and the type checker
 
 # With `typeRoots` the types of a browser count: a package brings those of Node.js, whose timers are objects.
 TSC_FLAGS := --strict --noEmit --target es2022 --module esnext --moduleResolution bundler
-lint-api: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters of the published document and of the example form (needs Node.js)
+lint-api: need-lint-api $(VENV)/.dev node_modules/.package-lock.json ## Run the linters of the published document and of the example form (needs Node.js)
 	$(BIN)/openapi-spec-validator static/openapi.json
 	$(NODE)/spectral lint --fail-severity=hint static/openapi.json
 	REDOCLY_SUPPRESS_UPDATE_NOTICE=true $(NODE)/redocly lint static/openapi.json
@@ -150,8 +143,7 @@ SHARED_LIMITS := app/ratelimit/shared.py
 CHECKS := lint test-browser test-deploy test test-redis lint-api
 JOBS := 2
 
-check: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters and the tests that every change must pass, side by side, and report the coverage
-	@$(call need,$(DEPLOY) $(BROWSER) $(REDIS))
+check: need-check $(VENV)/.dev node_modules/.package-lock.json ## Run the linters and the tests that every change must pass, side by side, and report the coverage
 	$(BIN)/coverage erase
 	@echo "$(JOBS) at a time, each shown when it has ended: $(CHECKS)"
 	@$(MAKE) --jobs=$(JOBS) --output-sync=target $(CHECKS) PYTEST="$(BIN)/coverage run -m pytest"
@@ -160,23 +152,20 @@ check: $(VENV)/.dev node_modules/.package-lock.json ## Run the linters and the t
 	$(BIN)/coverage report --include=$(SHARED_LIMITS)
 
 # The tests with the mark nightly: kills at every step, requests under load, Firefox, DKIM, a real Prometheus, the other
-# attacks. Debian starts opendkim on a socket in /run, which no mail server uses by itself. It opens no port.
+# attacks.
 MARKED := test test-deploy test-browser test-mta test-monitoring attack
-nightly: $(VENV)/.dev node_modules/.package-lock.json ## Run what takes too long for each change (an hour)
-	@$(call need,$(NIGHTLY))
+nightly: need-nightly $(VENV)/.dev node_modules/.package-lock.json ## Run what takes too long for each change (an hour)
 	KILLS=50 PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going $(MARKED); status=$$?; \
 	$(MAKE) --keep-going test-clients test-message test-bounds fuzz && exit $$status
 
 PROPERTIES := tests/fuzz tests/ratelimit tests/redis/test_shared.py tests/contact/test_composer.py tests/test_mailbox.py
-fuzz: $(VENV)/.dev ## Try tens of thousands of hostile requests, and new cases of all properties (half an hour)
-	@$(call need,$(REDIS))
+fuzz: need-fuzz $(VENV)/.dev ## Try tens of thousands of hostile requests, and new cases of all properties (half an hour)
 	FUZZ_CASES=8000 $(BIN)/python -m pytest --numprocesses=2 --hypothesis-show-statistics $(PROPERTIES)
 
-bench: $(BENCH_VENV)/.bench ## Measure the service beside others and rewrite docs/performance.md (4 minutes)
-	@$(call need,$(BENCH))
+bench: need-bench $(BENCH_VENV)/.bench ## Measure the service beside others and rewrite docs/performance.md (4 minutes)
 	$(BENCH_VENV)/bin/python -m bench
 
-docs: $(VENV)/.dev node_modules/.package-lock.json ## Write the defaults of the settings, draw docs/request.svg, and build build/reference.html (BASE_URL=https://...: docs/reference.md)
+docs: need-docs $(VENV)/.dev node_modules/.package-lock.json ## Write the defaults of the settings, draw docs/request.svg, and build build/reference.html (BASE_URL=https://...: docs/reference.md)
 	$(BIN)/python -m docs.write_settings
 	$(BIN)/python -m docs.draw_request
 	$(BIN)/python -m docs.build_reference '$(BASE_URL)'

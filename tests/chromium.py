@@ -28,14 +28,14 @@ PATIENCE = 20_000
 
 def launch_chromium(playwright: Playwright, **options: Any) -> Browser:
     program = shutil.which("chromium")
-    assert program, "`make test-browser` installs Chromium where it is missing"
+    assert program, "Chromium is missing: make deps FOR=test-browser"
     return playwright.chromium.launch(executable_path=program, args=FLAGS, **options)
 
 
 def launch_firefox(playwright: Playwright) -> Browser:
     """Debian's Firefox, with which Playwright speaks WebDriver BiDi."""
     program = shutil.which("firefox-esr")
-    assert program, "`make nightly` installs Firefox where it is missing"
+    assert program, "Firefox is missing: make deps FOR=nightly"
     return playwright.firefox.launch(executable_path=program, channel="moz-firefox")
 
 

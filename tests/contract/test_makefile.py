@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,14 +10,17 @@ from pathlib import Path
 
 from tests.server.gunicorn import ROOT
 
+MAKE = shutil.which("make") or "make"
+
 HALF = """#!/bin/sh
 case "$*" in *venv*) mkdir -p "$3/bin" && touch "$3/bin/python" && exit 1 ;; esac
 """
 """A Python whose venv has no pip to install: it leaves half of an environment, and fails."""
 
 
-def make(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["make", *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+def make(*arguments: str, cwd: Path = ROOT, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
+    environ = os.environ | {"PATH": path}
+    return subprocess.run([MAKE, *arguments], cwd=cwd, env=environ, capture_output=True, text=True, check=False)
 
 
 def test_half_of_a_virtual_environment_does_not_stay(tmp_path: Path) -> None:
@@ -44,3 +48,20 @@ def test_format_shortens_a_line_before_it_is_checked(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
     assert "import os" not in long.read_text()
     assert max(map(len, long.read_text().splitlines())) <= 120
+
+
+def test_what_is_missing_is_named_before_anything_is_downloaded(tmp_path: Path) -> None:
+    shutil.copy2(ROOT / "Makefile", tmp_path)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("id", "paste", "sort"):
+        (programs / name).symlink_to(shutil.which(name) or name)
+
+    run = make("test-browser", cwd=tmp_path, path=str(programs))
+
+    assert run.returncode != 0
+    assert run.stderr.startswith(
+        "'make test-browser' needs Debian's packages chromium npm: 'make deps FOR=test-browser' installs them\n"
+    )
+    assert run.stdout == ""
+    assert not (tmp_path / ".venv").exists()
