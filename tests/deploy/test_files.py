@@ -63,8 +63,8 @@ UNITS = {
     "public-web-interface-watch.timer": "public-web-interface-watch.timer",
 }
 """The shipped units, each with an instance of it."""
-FOLDERS = ("public-web-.service.d", "public-web-interface-.service.d")
-"""What all units of the service have in common, and those that tell the operator."""
+FOLDERS = ("public-web-interface@.service.d", "public-web-interface-.service.d")
+"""What all units of the service have in common, and no unit of another service whose name begins alike."""
 
 
 @pytest.fixture
