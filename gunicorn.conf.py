@@ -67,6 +67,10 @@ control_socket_disable = True
 
 logger = logging.getLogger("gunicorn.error")
 
+if "--check-config" in sys.argv:  # gunicorn calls no hook then, and only what is wrong belongs on the operator's screen
+    logging.disable()
+    require_mail_dir(settings.mail_dir)
+
 
 def on_starting(server: Any) -> None:
     """Stop the start when MAIL_DIR takes no message, or when nobody can listen at BIND or METRICS_BIND.
