@@ -1,16 +1,18 @@
 #!/bin/bash
-# Manages the releases of the service, as root. Each release has a folder of its own with its own libraries, and does not
-# change once it is whole. The link `current` points to the one in use. An instance keeps the release that it was started
-# with.
+# Installs, upgrades and removes the service, as root. Each release has a folder of its own with its own libraries, and does
+# not change once it is whole. The link `current` points to the one in use. An instance keeps the release that it was
+# started with.
 #
-#   release.sh install [COMMIT]  make a release of that commit, or of the one checked out in source, and use it
+#   release.sh install [COMMIT]  install that commit, or the one checked out in source, or upgrade to it
 #   release.sh use [RELEASE]     restart one instance after the other with that release, or with the one in use
-#   release.sh remove RELEASE    delete a release that is not in use
+#   release.sh uninstall         remove the service; messages, settings and logs stay
 set -euo pipefail
-umask 022 # The service's user reads what root installs.
+UNITS=/usr/local/lib/systemd/system # /etc/systemd/system is the operator's.
+NGINX=/etc/nginx/conf.d/public-web-interface.conf
 cd /opt/public-web-interface
+umask 077 # Whoever can read the file can lock it.
 exec 9> .lock
-needs_redis=$(grep -s '^RATE_LIMIT_STORAGE=.' /etc/public-web-interface.env || true)
+umask 022 # The service's user reads what root installs.
 
 # The terminal may be gone.
 say() {
@@ -22,47 +24,49 @@ fail() {
     exit 1
 }
 
-# A path would lead out of releases/, and a slash at the end would hide that a release is in use.
-check_name() {
-    case $1 in
-    */* | .* | '') fail "'$1' is not the name of a release; see ls $PWD/releases" ;;
-    esac
-}
-
 in_use() {
-    if [ -L current ]; then
-        basename "$(readlink current)"
-    fi
+    [ ! -L current ] || basename "$(readlink current)"
 }
 
-# Replacing a link by another is one step of the kernel: there is always a release in use.
+# The units of the instances that nginx leads clients to.
+instances() {
+    sed -nE 's|^ *server unix:/run/public-web-interface/([0-9]+)/.*|public-web-interface@\1.service|p' "$NGINX"
+}
+
+# Replacing a link by another is one step of the kernel: there is always a release in use. The units are copies, because
+# systemd reads them before it mounts the disk that /opt may be on.
 switch() {
     ln -sfn "releases/$1" current.new
     mv -T current.new current
+    cp -dR current/deploy/systemd/. "$UNITS"
+    systemctl daemon-reload
 }
 
 # systemd starts no instance that was tried too often, unless it is told to forget that. The instance is asked for /api and
 # not for the health, which answers 410 once v1 has reached its sunset.
 restart() {
     local instance=${1#*@}
-    systemctl reset-failed "$1" && systemctl restart "$1" && curl --fail --silent --output /dev/null \
+    systemctl reset-failed "$1" 2>/dev/null # fails when the instance has never run
+    systemctl enable --quiet "$1" && systemctl restart "$1" && curl --fail --silent --output /dev/null \
         --max-time 5 --retry 30 --retry-delay 1 --retry-all-errors \
         --unix-socket "/run/public-web-interface/${instance%.service}/gunicorn.sock" http://localhost/api
+}
+
+reload_nginx() {
+    nginx -t -q && systemctl try-reload-or-restart nginx || say "nginx goes on with what it has read before: see nginx -t" >&2
 }
 
 # A session that ends in the middle would leave the link at one release and an instance at another.
 use_release() {
     trap '' HUP INT TERM PIPE
-    local release=$1 previous units unit back moved=()
-    check_name "$release"
-    [ -e "releases/$release/.whole" ] || fail "there is no whole release '$release' in $PWD/releases"
-    if [ -n "$needs_redis" ] && ! "releases/$release/.venv/bin/python" -c 'import redis' 2>/dev/null; then
-        fail "RATE_LIMIT_STORAGE is set, and $release lacks the library that it needs: use 'release.sh install'"
-    fi
+    local release=$1 previous unit back moved=()
+    # A path would lead out of releases/.
+    [[ $release != */* && -e releases/$release/.whole ]] || fail "there is no whole release '$release' in $PWD/releases"
+    "releases/$release/deploy/public-web-interface" check || fail "$release cannot start: nothing was restarted." \
+        "Once /etc/public-web-interface.env is right, type $PWD/source/deploy/release.sh use $release"
     previous=$(in_use)
-    units=$(systemctl list-units --plain --no-legend 'public-web-interface@*.service' | cut -d ' ' -f 1)
     switch "$release"
-    for unit in $units; do
+    for unit in $(instances); do
         moved=("$unit" "${moved[@]}")
         restart "$unit" && continue
         say "release.sh: $unit does not answer with $release; see journalctl -u $unit" >&2
@@ -73,30 +77,54 @@ use_release() {
         for back in "${moved[@]}"; do
             restart "$back" || fail "$back does not answer with $previous either; the others were left alone"
         done
-        fail "those that had moved are back at $previous; remove $release once you know what was wrong with it"
+        fail "those that had moved are back at $previous"
     done
     say "In use: $release"
-    if [ -n "$previous" ] && [ "$previous" != "$release" ]; then
-        say "To go back: $PWD/source/deploy/release.sh use $previous"
+    if [ "$previous" != "$release" ]; then
+        reload_nginx
+        [ -z "$previous" ] || say "To go back: $PWD/source/deploy/release.sh use $previous"
     fi
+}
+
+# What lies outside of the releases. The settings and the list of instances are made once, and belong to the operator.
+prepare() {
+    id public-web-interface >/dev/null 2>&1 ||
+        useradd --system --gid nogroup --home-dir /nonexistent --shell /usr/sbin/nologin public-web-interface
+    groupadd --system --force public-web-interface-operators
+    install -D -m 440 "$1/deploy/sudoers" /etc/sudoers.d/public-web-interface
+    mkdir -p "$UNITS"
+    ln -sfn "$PWD/current/deploy/nginx/snippets" /etc/nginx/snippets/public-web-interface
+    ln -sfn "$PWD/current/deploy/public-web-interface" /usr/local/bin/
+    if [ ! -e "$NGINX" ]; then
+        cp "$1/deploy/nginx/public-web-interface.conf" "$NGINX"
+        for ((core = 1; core < $(nproc) && core < 10; core++)); do # METRICS_BIND of the unit has room for ten.
+            sed -i "s|^.*/$((core - 1))/gunicorn.*|&\n    server unix:/run/public-web-interface/$core/gunicorn.sock max_fails=0;|" "$NGINX"
+        done
+        say "Made $NGINX: an instance for each core"
+    fi
+    if [ ! -e /etc/public-web-interface.env ]; then
+        install -m 600 "$1/deploy/public-web-interface.env" /etc/
+        say "Made /etc/public-web-interface.env: fill in the settings, then: public-web-interface restart"
+    fi
+    systemctl start dbus.socket # where dbus has just been installed
 }
 
 install_release() {
     local commit pip
+    export PIP_DISABLE_PIP_VERSION_CHECK=1
     # `release` is not local: the trap below reads it when the script has left this function.
     commit=$(git -C source rev-parse --verify --short "$1^{commit}")
     release=$(date -u +%Y%m%dT%H%M%SZ)-$commit
+    say "Making the release $release"
     mkdir -p releases
     mkdir "releases/$release"
     trap 'rm -rf "releases/$release"' EXIT
     git -C source archive "$commit" | tar -x -C "releases/$release"
     make --no-print-directory -C "releases/$release" install
     pip=releases/$release/.venv/bin/pip
-    # The unit sets METRICS_BIND.
+    # The unit sets METRICS_BIND, and the operator may set RATE_LIMIT_STORAGE at any time.
     "$pip" install --quiet --require-hashes -r "releases/$release/requirements-metrics.txt"
-    if [ -n "$needs_redis" ]; then
-        "$pip" install --quiet --require-hashes -r "releases/$release/requirements-redis.txt"
-    fi
+    "$pip" install --quiet --require-hashes -r "releases/$release/requirements-redis.txt"
     # Libraries that the operator adds, such as Sentry's (docs/monitoring.md). They replace none of the release.
     if [ -e /etc/public-web-interface/requirements.txt ]; then
         "$pip" freeze > "releases/$release/.venv/constraints.txt"
@@ -105,22 +133,40 @@ install_release() {
     fi
     touch "releases/$release/.whole"
     trap - EXIT
+    prepare "releases/$release"
     use_release "$release"
+    prune
 }
 
-remove_release() {
-    check_name "$1"
-    [ -d "releases/$1" ] || fail "there is no release '$1' in $PWD/releases"
-    if [ "$1" = "$(in_use)" ] || { readlink /proc/[0-9]*/cwd || true; } | grep -qxF "$(realpath "releases/$1")"; then
-        fail "$1 is in use"
-    fi
-    rm -rf "releases/$1"
+# The newest five stay, and those in use.
+prune() {
+    local old
+    for old in $(ls releases | head -n -5); do
+        { in_use; readlink /proc/[0-9]*/cwd || true; } | grep -qx "$old\|$PWD/releases/$old" || rm -rf "releases/$old"
+    done
+}
+
+uninstall() {
+    local websites units
+    # nginx would not start with a line that names what is gone.
+    websites=$(grep -rl '^[^#]*snippets/public-web-interface/' /etc/nginx --exclude='*public-web-interface.conf' || true)
+    [ -z "$websites" ] || fail "first take the line of the service out of" $websites
+    units=$(instances)
+    rm -f /etc/nginx/sites-enabled/*public-web-interface.conf "$NGINX" /etc/nginx/snippets/public-web-interface
+    reload_nginx
+    systemctl disable --quiet --now public-web-interface-watch.timer $units
+    rm -rf "$UNITS"/public-web-interface*
+    systemctl daemon-reload
+    rm -rf /usr/local/bin/public-web-interface /etc/sudoers.d/public-web-interface releases current .lock
+    groupdel public-web-interface-operators
+    say "Removed. These stay: /etc/public-web-interface*, /var/lib/public-web-interface with the messages and the user" \
+        "public-web-interface, /var/log/nginx/public-web-interface*, $PWD/source"
 }
 
 flock --nonblock 9 || fail "another release.sh is at work"
 case ${1-} in
 install) install_release "${2:-HEAD}" ;;
 use) use_release "${2:-$(in_use)}" ;;
-remove) remove_release "${2-}" ;;
-*) fail "install [COMMIT], use [RELEASE] or remove RELEASE" ;;
+uninstall) uninstall ;;
+*) fail "install [COMMIT], use [RELEASE] or uninstall" ;;
 esac

@@ -28,7 +28,11 @@ from tests.server.gunicorn import ROOT, newest_worker
 
 DEPLOY = ROOT / "deploy"
 SERVER_NAME = "www.example.com"
+OWN_NAME = "api.example.com"
+"""Another name of the service, beside a website: as long, so that answers that show it are as long, too."""
 START_SECONDS = 30
+INSTANCES = ("0", "1")
+OWN_MACHINE = {"public-web-interface.conf": (DEPLOY / "nginx" / "own-machine.conf").read_text()}
 BACKLOG = 511  # nginx's own
 NO_MAIL_SERVER = {"SMTP_HOST": "", "SMTP_USERNAME": "", "SMTP_PASSWORD": ""}
 
@@ -53,7 +57,8 @@ http {{
     ssl_prefer_server_ciphers on;
     set_real_ip_from {relay};
     real_ip_header {relayed};
-    include {directory}/public-web-interface.conf;
+    include conf.d/*.conf;
+    include sites-enabled/*;
 }}
 """
 
@@ -79,8 +84,8 @@ class Site:
     environ: Mapping[str, str]
     changes: Mapping[str, str] = field(default_factory=dict)
     """What stands in the site's configuration, and what shall stand there."""
-    website: str | None = None
-    """The file in sites-enabled/, if it is not that of the stand-alone site."""
+    sites: Mapping[str, str] = field(default_factory=lambda: OWN_MACHINE)
+    """The files in sites-enabled/."""
     https_port: int = 8443
     http_port: int = 8080
     """The ports, which the kernel chooses when nginx starts."""
@@ -90,7 +95,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self._authority = trustme.CA()
-        certificate = self._authority.issue_cert(SERVER_NAME, "127.0.0.1", key_type=self.key_type)
+        certificate = self._authority.issue_cert(SERVER_NAME, OWN_NAME, "127.0.0.1", key_type=self.key_type)
         (self.directory / "tls").mkdir()
         (self.directory / "log").mkdir()
         certificate.private_key_pem.write_to_path(self.directory / "tls" / "privkey.pem")
@@ -99,26 +104,24 @@ class Site:
 
     def render(self) -> Path:
         """Write the configuration for nginx; returns its main file."""
+        texts = {f"sites-enabled/{name}": text for name, text in self.sites.items()}
+        if any("public-web-interface" in text for text in texts.values()):
+            texts |= installed_files(*INSTANCES)
+        for there, here in self.changes.items():
+            assert any(there in text for text in texts.values()), there
+            texts = {path: text.replace(there, here) for path, text in texts.items()}
         moved = {
             "/run/public-web-interface/": f"{self.directory}/run/",
             "/var/log/nginx/": f"{self.directory}/log/",
-            f"/etc/letsencrypt/live/{SERVER_NAME}/": f"{self.directory}/tls/",
-            "listen 80 ": f"listen 127.0.0.1:{self.http_port} ",
-            "listen 443 ": f"listen 127.0.0.1:{self.https_port} ",
-            "    listen [::]:80 default_server;\n": "",
-            "    listen [::]:443 ssl http2 default_server;\n": "",
-            **self.changes,
+            r"^ *listen \[::\].*\n": "",
+            r"\blisten 80\b": f"listen 127.0.0.1:{self.http_port}",
+            r"\blisten 443\b": f"listen 127.0.0.1:{self.https_port}",
+            r"/etc/letsencrypt/live/[^/]+/": f"{self.directory}/tls/",
         }
-        shipped = DEPLOY / "nginx"
-        files = [shipped / "public-web-interface.conf", *(shipped / "snippets").iterdir()]
-        texts = {path.relative_to(shipped): path.read_text() for path in files}
-        if self.website is not None:
-            texts[Path("public-web-interface.conf")] = self.website
         for there, here in moved.items():
-            assert any(there in text for text in texts.values()), there
-            texts = {path: text.replace(there, here) for path, text in texts.items()}
-        (self.directory / "snippets").mkdir()
+            texts = {path: re.sub(there, here, text, flags=re.MULTILINE) for path, text in texts.items()}
         for path, text in texts.items():
+            (self.directory / path).parent.mkdir(parents=True, exist_ok=True)
             (self.directory / path).write_text(text)
         main = self.directory / "nginx.conf"
         user = "user root;" if os.geteuid() == 0 else ""
@@ -288,16 +291,27 @@ def site(
     environ: Mapping[str, str] | None = None,
     changes: Mapping[str, str] | None = None,
     key_type: trustme.KeyType = trustme.KeyType.ECDSA,
-    website: str | None = None,
+    sites: Mapping[str, str] = OWN_MACHINE,
 ) -> Iterator[Site]:
     """The site with these instances; without SMTP_HOST in ``environ`` messages are stored."""
-    served = Site(directory, NO_MAIL_SERVER | dict(environ or {}), changes or {}, website, key_type=key_type)
+    served = Site(directory, NO_MAIL_SERVER | dict(environ or {}), changes or {}, sites, key_type=key_type)
     served.start_nginx()
     try:
         served.start(*instances)
         yield served
     finally:
         served.close()
+
+
+def installed_files(*instances: str) -> dict[str, str]:
+    """What deploy/release.sh lays into nginx's folder, by path, on a machine with as many cores as instances."""
+    nginx = DEPLOY / "nginx"
+    texts = {f"snippets/public-web-interface/{path.name}": path.read_text() for path in (nginx / "snippets").iterdir()}
+    kept = (nginx / "public-web-interface.conf").read_text()
+    sockets = re.findall(r"^ *server unix:.*\n", kept, re.MULTILINE)
+    assert len(sockets) == 1
+    kept = kept.replace(sockets[0], "".join(sockets[0].replace("/0/", f"/{instance}/") for instance in instances))
+    return texts | {"conf.d/public-web-interface.conf": kept}
 
 
 def read_unit(name: str = "public-web-interface@.service") -> configparser.ConfigParser:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -20,7 +22,6 @@ from tests.mail.conftest import keep, letter
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import ROOT
 
-HOME = "/opt/public-web-interface/current"
 COMMAND = "/usr/local/bin/public-web-interface"
 SETTINGS = "/etc/public-web-interface.env"
 RELEASE = "20261124T014400Z-73bd0d6"
@@ -45,6 +46,7 @@ while [ "${1#-}" != "$1" ]; do
     shift
 done
 test "$options $User $UMask" = "--quiet--pipe--wait--collect public-web-interface 0077" || exit 1
+test "$StateDirectory $StateDirectoryMode" = "public-web-interface 0700" || exit 1
 arguments=()
 for word; do
     if [[ $word =~ ^\\$[A-Za-z_]+$ ]]; then
@@ -54,7 +56,8 @@ for word; do
         arguments+=("${word//\\$\\$/\\$}")
     fi
 done
-cd "$WorkingDirectory" && exec env -i PATH="$PATH" PWD="$PWD" $(cat "$EnvironmentFile") "${arguments[@]}"
+cd "$WorkingDirectory" &&
+    exec env -i PATH="$PATH" bash -c 'set -a && . "$0" && exec "$@"' "$EnvironmentFile" "${arguments[@]}"
 """
 
 
@@ -70,6 +73,8 @@ class Machine:
         for name in ("app", "static", "wsgi.py", "gunicorn.conf.py"):
             (release / name).symlink_to(ROOT / name)
         (self.directory / "current").symlink_to(release)
+        (release / "deploy").mkdir()
+        (self.directory / "command").symlink_to("current/deploy/public-web-interface")
         for module in ("flask", "gunicorn", "pip"):
             self.program(release / ".venv" / "bin" / module, f'#!/bin/sh\nexec {sys.executable} -m {module} "$@"\n')
         self.program(release / ".venv" / "bin" / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
@@ -78,10 +83,11 @@ class Machine:
         self.play("sudo", SUDO)
         self.play("systemd-run", SYSTEMD_RUN)
         script = (DEPLOY / "public-web-interface").read_text()
-        for there, here in ((HOME, "current"), (COMMAND, "command"), (SETTINGS, "env")):
+        for there, here in ((COMMAND, "command"), (SETTINGS, "env")):
             assert there in script
             script = script.replace(there, str(self.directory / here))
-        self.program(self.directory / "command", script)
+        self.program(release / "deploy" / "public-web-interface", script)
+        self.program(release / "deploy" / "release.sh", '#!/bin/sh\necho "release.sh $*"\n')
         self.mail_dir.mkdir()
         self.settings()
 
@@ -99,7 +105,7 @@ class Machine:
     def settings(self, **settings: str) -> None:
         """Write these into the service's settings."""
         lines = {"MAIL_DIR": str(self.mail_dir), **settings}.items()
-        (self.directory / "env").write_text("".join(f"{name}={value}\n" for name, value in lines))
+        (self.directory / "env").write_text("".join(f"{name}={shlex.quote(value)}\n" for name, value in lines))
 
     def type(self, *arguments: str, user: int = 0) -> tuple[int, str, str]:
         """The exit status, and what was written to standard output and standard error."""
@@ -158,14 +164,27 @@ def test_settings_that_are_not_there_are_named(machine: Machine, command: str) -
     assert f"{machine.directory}/env" in said
 
 
-def test_the_settings_are_tried_before_a_restart(machine: Machine) -> None:
-    assert machine.type("check")[:2] == (0, "The settings can be used.\n")
+def test_the_settings_are_tried_as_a_start_does(machine: Machine) -> None:
+    with SmtpServer() as server:
+        machine.settings(**server.environ)
+        assert machine.type("check") == (0, "The settings can be used.\n", "")
 
     machine.settings(SMTP_PORT="x", THREADS="0")
-
     status, shown, said = machine.type("check")
     assert (status, shown) == (1, "")
     assert [line.partition("=")[0] for line in said.splitlines()] == ["SMTP_PORT", "THREADS"]
+
+    shutil.rmtree(machine.mail_dir)
+    machine.mail_dir.touch()
+    machine.settings()
+    status, shown, said = machine.type("check")
+    assert (status, shown) == (1, "")
+    assert [line.partition("=")[0] for line in said.splitlines()] == ["MAIL_DIR"]
+
+
+def test_a_restart_is_that_of_the_release_in_use_and_left_to_root(machine: Machine) -> None:
+    assert machine.type("restart") == (0, "release.sh use\n", "")
+    assert machine.type("restart", user=OPERATOR)[:2] == (1, "")
 
 
 def test_the_version_names_the_release_python_and_the_libraries(machine: Machine) -> None:
@@ -184,7 +203,7 @@ def test_anything_else_is_a_usage_error(machine: Machine, arguments: list[str], 
     status, shown, said = machine.type(*arguments, user=user)
 
     assert (status, shown) == (2, "")
-    assert said.count("public-web-interface ") == 3
+    assert said.count("public-web-interface ") == 4
 
 
 @pytest.mark.parametrize("command", ALLOWED)

@@ -14,7 +14,7 @@ from tests.deploy.site import DEPLOY
 from tests.server.gunicorn import ROOT
 
 RULES = (DEPLOY / "nftables" / "public-web-interface.nft").read_text()
-LIMITS = (DEPLOY / "nginx" / "snippets" / "public-web-interface-limits.conf").read_text()
+LIMITS = (DEPLOY / "nginx" / "snippets" / "limits.conf").read_text()
 OPEN, BURST = 64, 128
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,9 +24,9 @@ from tests.deploy.site import DEPLOY, SERVER_NAME, Site, environment_file, read_
 from tests.server.gunicorn import ROOT
 
 HTTP, ANSWERS, LOCATION = (
-    (DEPLOY / "nginx" / "snippets" / f"public-web-interface-{name}.conf").read_text()
-    for name in ("http", "answers", "service")
+    (DEPLOY / "nginx" / "snippets" / f"{name}.conf").read_text() for name in ("http", "answers", "service")
 )
+UPSTREAM = (DEPLOY / "nginx" / "public-web-interface.conf").read_text()
 ENVIRONMENT = (DEPLOY / "public-web-interface.env").read_text()
 CONTACT_PATHS = (LEGACY_CONTACT, f"{API_ROOT}/{V1}{CONTACT}")
 SERVICE = "public-web-interface@.service"
@@ -143,6 +144,36 @@ def test_an_instance_that_does_not_come_up_is_given_up_told_and_started_again() 
     ]
 
 
+ANSWERS_OF_SYSTEMCTL = {
+    "the first one is about to restart": (["Job=17", "Job=17", "Job=0", "Job=0"], 3),
+    "nothing is under way": (["Job=0"], 1),
+    "no answer": ([""], 1),
+}
+
+
+@pytest.mark.parametrize("instance", ["0", "1", "2"])
+@pytest.mark.parametrize(("answers", "asked"), ANSWERS_OF_SYSTEMCTL.values(), ids=ANSWERS_OF_SYSTEMCTL)
+def test_no_instance_stops_before_the_first_one_serves_again(
+    tmp_path: Path, instance: str, answers: list[str], asked: int
+) -> None:
+    """systemd 252 and 257 did so when it was tried by hand; here its program is played."""
+    command = shlex.split(read_unit()["Service"]["ExecStop"].replace("%i", instance))
+    (tmp_path / "answers").write_text("".join(f"{answer}\n" for answer in answers))
+    (tmp_path / "systemctl").write_text(
+        f"""#!/bin/sh
+test "$*" = "show -P Job public-web-interface@0.service" || exit 1
+echo >> {tmp_path}/asked
+sed -n "$(wc -l < {tmp_path}/asked)s/Job=//p" {tmp_path}/answers
+"""
+    )
+    (tmp_path / "systemctl").chmod(0o755)
+    (tmp_path / "asked").touch()
+
+    subprocess.run(command, env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}, check=True, timeout=20)
+
+    assert (tmp_path / "asked").read_text().count("\n") == (0 if instance == "0" else asked)
+
+
 @pytest.mark.parametrize("unit", TELLING)
 def test_what_tells_the_operator_has_its_settings_and_its_memory(unit: str) -> None:
     text = (DEPLOY / "systemd" / unit).read_text()
@@ -182,9 +213,8 @@ def test_the_unit_has_descriptors_for_all_that_its_process_may_hold(tmp_path: Pa
     assert int(read_unit()["Service"]["LimitNOFILE"]) >= 2 * (WorkerConnections.default + held_by_a_thread * threads)
 
 
-@pytest.mark.parametrize("instance", ["0", "1"])
-def test_nginx_looks_for_the_socket_where_the_unit_puts_it(instance: str) -> None:
-    assert f"server {unit_environment(instance)['BIND']} max_fails=0;" in HTTP
+def test_nginx_looks_for_the_socket_where_the_unit_puts_it() -> None:
+    assert f"server {unit_environment('0')['BIND']} max_fails=0;" in UPSTREAM
 
 
 def test_messages_are_kept_in_the_directory_that_systemd_makes() -> None:
@@ -215,7 +245,9 @@ ERRORS_OF_NGINX = {
 
 @pytest.mark.parametrize(("location", "error"), ERRORS_OF_NGINX.items(), ids=ERRORS_OF_NGINX)
 def test_nginx_answers_with_the_bodies_of_the_service(location: str, error: ApiError) -> None:
-    found = re.search(rf"location = /public-web-interface/{location} {{.*?return (\d+) '(.*?)';", ANSWERS, re.DOTALL)
+    found = re.search(
+        rf"location = /\.\./public-web-interface/{location} {{.*?return (\d+) '(.*?)';", ANSWERS, re.DOTALL
+    )
 
     assert found
     assert int(found[1]) == error.code.status
@@ -254,7 +286,7 @@ def test_nginx_takes_what_the_service_takes_and_waits_for_its_answer(tmp_path: P
 
 def test_nginx_and_the_service_keep_no_connection_to_each_other() -> None:
     kept = r"^ *(?:keepalive|keepalive_timeout|proxy_set_header Connection) .*;"
-    assert re.findall(kept, HTTP + LOCATION, re.MULTILINE) == []
+    assert re.findall(kept, HTTP + LOCATION + UPSTREAM, re.MULTILINE) == []
     assert re.findall(r"proxy_http_version (.*);", LOCATION) == ["1.0"]
     assert re.search(r"^keepalive = 0$", (ROOT / "gunicorn.conf.py").read_text(), re.MULTILINE)
 

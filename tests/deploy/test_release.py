@@ -1,4 +1,7 @@
-"""deploy/release.sh with real repositories, environments and gunicorns; only systemd is played by the test."""
+"""deploy/release.sh with real repositories, environments and gunicorns.
+
+The test plays systemd, the programs that change the machine's users, and nginx's look at its configuration.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.site import NO_MAIL_SERVER, START_SECONDS, environment_file, moved_environment, read_unit
+from tests.deploy.site import (
+    DEPLOY,
+    INSTANCES,
+    NO_MAIL_SERVER,
+    START_SECONDS,
+    environment_file,
+    installed_files,
+    moved_environment,
+    read_unit,
+)
+from tests.deploy.test_command import SYSTEMD_RUN
 from tests.server.gunicorn import ROOT, newest_worker
 from tests.waiting import wait_until
 
 HOME = "/opt/public-web-interface"
 RUN = "/run/public-web-interface"
-INSTANCES = ("0", "1")
+STATE = "/var/lib/public-web-interface"
 PARTS = (
     "Makefile",
     "app",
@@ -69,7 +82,7 @@ if "venv" in sys.argv:
 SYSTEMCTL = f"""#!{sys.executable}
 import os, pathlib, signal, sys
 from multiprocessing.connection import Client
-if pathlib.Path(__file__).with_name("hang-up").exists():
+if sys.argv[1] == "restart" and pathlib.Path(__file__).with_name("hang-up").exists():
     os.kill(os.getppid(), signal.SIGHUP)
 client = Client({{address!r}})
 client.send(sys.argv[1:])
@@ -79,6 +92,10 @@ sys.exit(code)
 """
 
 
+def instance_of(unit: str) -> str:
+    return unit.removeprefix("public-web-interface@").removesuffix(".service")
+
+
 @dataclass
 class Systemd:
     """Runs instances as the unit says, and serves the stand-in for systemctl."""
@@ -86,12 +103,14 @@ class Systemd:
     directory: Path
     home: Path
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    listed: tuple[str, ...] = ()
-    """The instances that systemctl knows."""
+    enabled: set[str] = field(default_factory=set)
+    """The instances that start with the machine."""
     restarts: list[str] = field(default_factory=list)
     """The instances that systemctl has restarted, in their order,"""
     beside: list[dict[str, str]] = field(default_factory=list)
     """and the releases of the others just before."""
+    calls: list[str] = field(default_factory=list)
+    """What else systemctl was told."""
     forgiven: set[str] = field(default_factory=set)
     """The units of which systemctl has forgotten how often they were tried. The others were tried too often."""
     failures: list[Exception] = field(default_factory=list)
@@ -120,19 +139,28 @@ class Systemd:
     def _systemctl(self, command: list[str]) -> tuple[str, int]:
         """The output and the exit code."""
         match command:
-            case ["list-units", "--plain", "--no-legend", "public-web-interface@*.service"]:
-                return "".join(f"public-web-interface@{instance}.service loaded\n" for instance in self.listed), 0
+            case ["daemon-reload"] | ["start", "dbus.socket"] | ["try-reload-or-restart", "nginx"]:
+                self.calls.append(" ".join(command))
+                return "", 0
             case ["reset-failed", unit]:
                 self.forgiven.add(unit)
+                return "", 0 if instance_of(unit) in self.processes else 1
+            case ["enable", "--quiet", unit]:
+                self.enabled.add(instance_of(unit))
+                return "", 0
+            case ["disable", "--quiet", "--now", "public-web-interface-watch.timer", *units]:
+                self.stop(*map(instance_of, units))
+                self.enabled.clear()
                 return "", 0
             case ["restart", unit] if unit not in self.forgiven:
                 return "", 1
             case ["restart", unit]:
                 self.forgiven.remove(unit)
-                instance = unit.removeprefix("public-web-interface@").removesuffix(".service")
+                instance = instance_of(unit)
                 self.restarts.append(instance)
-                self.beside.append({other: self.release(other) for other in self.listed if other != instance})
-                self.stop(instance)
+                self.beside.append({other: self.release(other) for other in self.processes if other != instance})
+                if instance in self.processes:
+                    self.stop(instance)
                 return "", 0 if self.start(instance) else 1
             case _:
                 raise ValueError(command)
@@ -235,6 +263,26 @@ class Server:
         return self.directory / "public-web-interface" / "requirements.txt"
 
     @property
+    def settings(self) -> Path:
+        return self.directory / "public-web-interface.env"
+
+    @property
+    def upstream(self) -> Path:
+        """What nginx knows of the instances."""
+        return self.directory / "nginx" / "conf.d" / "public-web-interface.conf"
+
+    def lead_to(self, *instances: str) -> None:
+        """Let nginx know of these instances."""
+        text = installed_files(*instances)["conf.d/public-web-interface.conf"]
+        self.upstream.write_text(text.replace(RUN, f"{self.directory}/run").replace("/etc/", f"{self.directory}/"))
+
+    def play(self, program: str, script: str) -> None:
+        """Put a program of the test before that of the machine."""
+        path = self.systemd.directory / "bin" / program
+        path.write_text(script)
+        path.chmod(0o755)
+
+    @property
     def current(self) -> str:
         return (self.systemd.home / "current").resolve().name
 
@@ -281,11 +329,13 @@ class Server:
     def reset(self, *instances: str) -> None:
         """Back to the first release, with these instances of it alone; those that run already are left alone."""
         systemd = self.systemd
-        for left in (systemd.directory / "bin" / "hang-up", self.directory / "public-web-interface.env", self.added):
+        home = systemd.home / "releases" / self.first
+        for left in (systemd.directory / "bin" / "hang-up", self.added):
             left.unlink(missing_ok=True)
+        self.settings.write_text((home / "deploy" / "public-web-interface.env").read_text())
+        self.lead_to(*instances)
         for arguments in (["reset", "--hard", "--quiet", self.second], ["clean", "-ffdxq"]):
             subprocess.run(["git", "-C", self.source, *arguments], check=True)
-        home = systemd.home / "releases" / self.first
         others = [name for name in systemd.processes if name not in instances or not systemd.runs_in(name, home)]
         systemd.stop(*others)
         for other in others:
@@ -301,7 +351,7 @@ class Server:
             systemd.launch(instance)
         assert all(systemd.has_come_up(instance) for instance in missing)
         assert set(self.running().values()) <= {"one"}
-        systemd.listed = instances
+        systemd.calls.clear()
         systemd.restarts.clear()
         systemd.beside.clear()
         systemd.failures.clear()
@@ -318,13 +368,27 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         subprocess.run(["cp", "-r", ROOT / part, server.source], check=True)
     (directory / "python").write_text(PYTHON)
     (directory / "python").chmod(0o755)
-    script = server.source / "deploy" / "release.sh"
-    text = script.read_text()
-    moved = {HOME: str(systemd.home), RUN: f"{directory}/run", "/etc/": f"{directory}/", "--retry 30": "--retry 1"}
-    for there, here in moved.items():
-        assert there in text
-        text = text.replace(there, here)
-    script.write_text(text)
+    moved = {
+        HOME: str(systemd.home),
+        RUN: f"{directory}/run",
+        STATE: str(directory),
+        "/usr/local/": f"{directory}/local/",
+        "/etc/": f"{directory}/",
+        "--retry 30": "--retry 1",
+    }
+    for path in (server.source / "deploy").rglob("*"):
+        if path.is_file() and path.parent.name != "monitoring":
+            text = path.read_text()
+            for there, here in moved.items():
+                text = text.replace(there, here)
+            path.write_text(text)
+    for folder in ("nginx/conf.d", "nginx/snippets", "nginx/sites-enabled", "local/bin"):
+        (directory / folder).mkdir(parents=True)
+    server.play("systemd-run", SYSTEMD_RUN)
+    server.play("nproc", "#!/bin/sh\necho 2\n")
+    server.play("nginx", "#!/bin/sh\n")
+    for program in ("useradd", "groupadd", "groupdel"):
+        server.play(program, f"#!/bin/sh\necho {program} $* >> {directory}/users\n")
     subprocess.run(["git", "init", "--quiet", server.source], check=True)
     try:
         server.commit("one")
@@ -354,7 +418,7 @@ def upgradable(machine: Server) -> Iterator[Server]:
 
 def test_an_instance_keeps_its_release_as_long_as_it_lives(upgradable: Server) -> None:
     systemd = upgradable.systemd
-    systemd.listed = ()  # so that nothing is restarted
+    upgradable.lead_to()  # so that nothing is restarted
     worker = systemd.worker("0")
 
     assert upgradable.release("install").returncode == 0
@@ -394,26 +458,31 @@ def test_new_settings_take_a_restart_with_the_release_in_use(upgradable: Server)
     assert upgradable.running() == {"0": "one", "1": "one"}
 
 
-def test_settings_that_need_a_library_which_a_release_lacks_restart_nothing_and_name_the_way(
-    upgradable: Server,
-) -> None:
-    release = upgradable.systemd.home / "releases" / upgradable.first
-    (libraries,) = release.glob(".venv/lib/python3*/site-packages/libraries.pth")
-    (upgradable.directory / "public-web-interface.env").write_text("RATE_LIMIT_STORAGE=redis://localhost\n")
-    before = upgradable.state()
+def test_a_release_that_cannot_be_loaded_restarts_nothing(upgradable: Server) -> None:
+    before = upgradable.current, upgradable.running()
+    upgradable.commit("broken", added="raise RuntimeError")
 
-    away = libraries.rename(libraries.with_suffix(".away"))
-    used = upgradable.release("use")
-    away.rename(libraries)
+    assert upgradable.release("install").returncode == 1
 
-    assert (used.returncode, used.stdout) == (1, "")
-    assert used.stderr == (
-        f"release.sh: RATE_LIMIT_STORAGE is set, and {upgradable.first} lacks the library that it needs:"
-        " use 'release.sh install'\n"
-    )
-    assert upgradable.state() == before
+    assert (upgradable.current, upgradable.running()) == before
     assert upgradable.systemd.restarts == []
-    assert upgradable.release("use").returncode == 0
+
+
+@pytest.mark.parametrize("command", ["use", "install"])
+def test_wrong_settings_are_named_and_restart_nothing(upgradable: Server, command: str) -> None:
+    before = upgradable.current, upgradable.running()
+    with upgradable.settings.open("a") as settings:
+        settings.write("SMTP_TIMEOUT=abc\n")
+
+    used = upgradable.release(command)
+
+    assert used.returncode == 1
+    assert "SMTP_TIMEOUT='abc': expected" in used.stderr
+    assert (upgradable.current, upgradable.running()) == before
+    assert upgradable.systemd.restarts == []
+    upgradable.settings.write_text(upgradable.settings.read_text().replace("SMTP_TIMEOUT=abc", ""))
+    (told,) = re.findall(r"type (/.*)", used.stderr)
+    assert upgradable.run(*shlex.split(told)).returncode == 0
 
 
 def test_what_fails_changes_nothing(upgradable: Server) -> None:
@@ -423,27 +492,23 @@ def test_what_fails_changes_nothing(upgradable: Server) -> None:
     assert upgradable.release("install").returncode != 0
     assert upgradable.release("install", "no-such-branch").returncode != 0
     assert upgradable.release("use", "no-such-release").returncode != 0
-    assert upgradable.release("remove", "no-such-release").returncode != 0
-    assert upgradable.release("remove").returncode != 0
-    assert upgradable.release("remove", "").returncode != 0
 
     assert upgradable.state() == before
 
 
-def test_what_is_half_made_is_not_used_and_can_be_removed(upgradable: Server) -> None:
+def test_what_is_half_made_is_not_used(upgradable: Server) -> None:
     before = upgradable.state()
     (upgradable.systemd.home / "releases" / "half" / ".venv").mkdir(parents=True)
 
     assert upgradable.release("use", "half").returncode != 0
-    assert upgradable.release("remove", "half").returncode == 0
 
-    assert upgradable.state() == before
+    assert upgradable.state()[1:] == before[1:]
 
 
 NOT_COMING_UP = {
-    "stops": ("raise RuntimeError", ["0", "0"]),
+    "stops": ("if 'BIND' in os.environ: raise RuntimeError", ["0", "0"]),
     "answers 500": ("app.wsgi_app.status = '500 Internal Server Error'", ["0", "0"]),
-    "stops on one core": ("if '/1/' in os.environ['BIND']: raise RuntimeError", ["0", "1", "1", "0"]),
+    "stops on one core": ("if '/1/' in os.environ.get('BIND', ''): raise RuntimeError", ["0", "1", "1", "0"]),
 }
 
 
@@ -472,7 +537,9 @@ def test_a_session_that_ends_meanwhile_leaves_no_half_of_an_upgrade(upgradable: 
 
 def test_only_one_upgrade_is_under_way(upgradable: Server) -> None:
     before = upgradable.state()
-    with (upgradable.systemd.home / ".lock").open("w") as lock:
+    lock_file = upgradable.systemd.home / ".lock"
+    assert lock_file.stat().st_mode & 0o777 == 0o600  # whoever can read it can lock it
+    with lock_file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
         installed = upgradable.release("install")
@@ -494,61 +561,38 @@ def test_the_user_of_the_service_can_read_a_release(stopped: Server) -> None:
         assert path.stat().st_mode & 0o044 == 0o044
 
 
-def test_a_release_in_use_is_not_removed(upgradable: Server) -> None:
-    one = upgradable.current
-    upgradable.systemd.listed = ("0",)
+def test_the_newest_five_releases_stay_and_those_in_use(upgradable: Server) -> None:
+    newer = [f"2999010{day}T000000Z-0000000" for day in range(1, 6)]
+    for name in ["20200101T000000Z-0000000", *newer]:
+        (upgradable.systemd.home / "releases" / name).mkdir()
+    upgradable.lead_to("0")
+
     assert upgradable.release("install").returncode == 0
-    before = upgradable.state()
 
-    assert upgradable.release("remove", upgradable.current).returncode != 0
-    assert upgradable.release("remove", one).returncode != 0  # instance 1 is still that one
-    assert upgradable.state() == before
-    upgradable.systemd.stop("1")
-    del upgradable.systemd.processes["1"]
-    assert upgradable.release("remove", one).returncode == 0
-
-    assert one not in upgradable.releases
+    assert upgradable.running() == {"0": "two", "1": "one"}
+    assert upgradable.releases == sorted([upgradable.first, upgradable.current, *newer])
 
 
-@pytest.mark.parametrize("name", ["../source", "{current}/", "./{current}", "{source}", "."])
-@pytest.mark.parametrize("command", ["use", "remove"])
-def test_what_is_not_the_name_of_a_release_is_neither_used_nor_removed(
-    stopped: Server, command: str, name: str
-) -> None:
-    # The clone looks like a release, as after `make run` in it.
-    (stopped.source / ".venv").mkdir()
-    (stopped.source / ".venv" / ".run").touch()
+@pytest.mark.parametrize("name", ["../source", "../releases/{current}", "{source}", ""])
+def test_what_is_not_the_name_of_a_release_is_not_used(stopped: Server, name: str) -> None:
+    (stopped.source / ".whole").touch()
     before = stopped.state()
 
-    result = stopped.release(command, name.format(current=stopped.current, source=stopped.source))
+    result = stopped.release("use", name.format(current=stopped.current, source=stopped.source))
 
-    assert result.returncode != 0
-    assert "is not the name of a release" in result.stderr
+    assert result.returncode == (0 if name == "" else 1)
     assert stopped.state() == before
-    assert stopped.source.is_dir()
 
 
-def test_the_library_for_the_metrics_is_installed(stopped: Server) -> None:
-    (stopped.source / "requirements-metrics.txt").write_text("./no-such-library")
-    stopped.commit("metrics")
+@pytest.mark.parametrize("extra", ["metrics", "redis"])
+def test_the_libraries_that_a_setting_may_need_are_in_each_release(stopped: Server, extra: str) -> None:
+    (stopped.source / f"requirements-{extra}.txt").write_text("./no-such-library")
+    stopped.commit(extra)
 
     installed = stopped.release("install")
 
     assert installed.returncode != 0
     assert "no-such-library" in installed.stderr
-
-
-def test_the_library_for_redis_follows_the_settings(stopped: Server) -> None:
-    settings = stopped.directory / "public-web-interface.env"
-    (stopped.source / "requirements-redis.txt").write_text("./no-such-library")
-    stopped.commit("redis")
-
-    settings.write_text("RATE_LIMIT_STORAGE=redis://localhost\n")
-    installed = stopped.release("install")
-    assert installed.returncode != 0
-    assert "no-such-library" in installed.stderr
-    settings.write_text("#RATE_LIMIT_STORAGE=redis://localhost\nRATE_LIMIT_STORAGE=\n")
-    assert stopped.release("install").returncode == 0
 
 
 def test_the_libraries_that_the_operator_adds_are_in_each_release(stopped: Server) -> None:
@@ -562,3 +606,98 @@ def test_the_libraries_that_the_operator_adds_are_in_each_release(stopped: Serve
     assert stopped.current == stopped.first
     stopped.added.write_text("sentry-sdk\n")
     assert stopped.release("install").returncode == 0
+
+
+def test_the_first_install_lays_all_that_the_service_needs(machine: Server) -> None:
+    directory = machine.directory
+    units = directory / "local" / "lib" / "systemd" / "system"
+
+    assert (directory / "users").read_text().splitlines()[:2] == [
+        "useradd --system --gid nogroup --home-dir /nonexistent --shell /usr/sbin/nologin public-web-interface",
+        "groupadd --system --force public-web-interface-operators",
+    ]
+    assert {path.name for path in units.iterdir()} == {path.name for path in (DEPLOY / "systemd").iterdir()}
+    assert (units / "public-web-interface@.service.d" / "10-sandbox.conf").read_text()
+    assert (directory / "sudoers.d" / "public-web-interface").stat().st_mode & 0o777 == 0o440
+    assert (directory / "local" / "bin" / "public-web-interface").resolve().is_file()
+    assert (directory / "nginx" / "snippets" / "public-web-interface" / "website.conf").is_file()
+    assert machine.settings.stat().st_mode & 0o777 == 0o600
+    assert machine.systemd.enabled == set(INSTANCES)
+
+
+def test_what_the_operator_changes_survives_an_upgrade(stopped: Server) -> None:
+    own = {
+        stopped.settings: stopped.settings.read_text() + "SMTP_PASSWORD=secret\n",
+        stopped.upstream: stopped.upstream.read_text() + "# mine\n",
+        stopped.directory / "systemd" / "system" / "public-web-interface@.service.d" / "override.conf": "[Service]\n",
+        stopped.directory / "nginx" / "sites-enabled" / "public-web-interface.conf": "# mine\n",
+    }
+    for path, text in own.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    assert stopped.release("install").returncode == 0
+
+    assert {path: path.read_text() for path in own} == own
+    assert "try-reload-or-restart nginx" in stopped.systemd.calls
+
+
+def test_a_machine_gets_an_instance_for_each_core(upgradable: Server) -> None:
+    upgradable.upstream.unlink()
+    upgradable.play("nproc", "#!/bin/sh\necho 3\n")
+
+    installed = upgradable.release("install")
+
+    upgradable.play("nproc", "#!/bin/sh\necho 2\n")
+    assert installed.returncode == 0, installed.stderr
+    assert upgradable.running() == dict.fromkeys("012", "two")
+    upgraded = upgradable.upstream.read_text()
+    upgradable.lead_to("0", "1", "2")
+    assert upgraded == upgradable.upstream.read_text()
+
+
+def test_a_configuration_that_nginx_does_not_take_is_not_loaded(upgradable: Server) -> None:
+    upgradable.play("nginx", "#!/bin/sh\nexit 1\n")
+
+    installed = upgradable.release("install")
+
+    upgradable.play("nginx", "#!/bin/sh\n")
+    assert installed.returncode == 0
+    assert "see nginx -t" in installed.stderr
+    assert "try-reload-or-restart nginx" not in upgradable.systemd.calls
+
+
+def test_the_units_go_back_with_the_release(upgradable: Server) -> None:
+    unit = upgradable.source / "deploy" / "systemd" / "public-web-interface@.service"
+    unit.write_text(unit.read_text() + "# newer\n")
+    upgradable.commit("broken", added=NOT_COMING_UP["stops"][0])
+    installed = upgradable.directory / "local" / "lib" / "systemd" / "system" / unit.name
+
+    assert upgradable.release("install").returncode == 1
+
+    assert "# newer" not in installed.read_text()
+
+
+def test_an_uninstall_leaves_the_settings_and_no_trace_in_a_website(upgradable: Server) -> None:
+    directory, nginx = upgradable.directory, upgradable.directory / "nginx"
+    website = nginx / "sites-enabled" / "website"
+    website.write_text("server {\n    include snippets/public-web-interface/website.conf;\n}\n")
+    (nginx / "sites-enabled" / "zz-public-web-interface.conf").write_text("server { }")
+    before = upgradable.state()
+
+    refused = upgradable.release("uninstall")
+
+    assert refused.returncode == 1
+    assert str(website) in refused.stderr
+    assert upgradable.state() == before
+    website.write_text("server {\n    # include snippets/public-web-interface/website.conf;\n}\n")
+    shutil.copytree(upgradable.systemd.home, directory / "kept", symlinks=True)
+
+    removed = upgradable.release("uninstall")
+
+    assert removed.returncode == 0, removed.stderr
+    assert [path for path in nginx.rglob("*") if path.is_file()] == [website]
+    assert list((directory / "local").rglob("*public*")) == []
+    assert upgradable.settings.exists()
+    assert [path.name for path in upgradable.systemd.home.iterdir()] == ["source"]
+    assert upgradable.systemd.enabled == set()

@@ -6,20 +6,20 @@ import gzip
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.deploy.load import holding_connections, new_client
-from tests.deploy.site import Answer, Site, site
+from tests.deploy.site import DEPLOY, OWN_NAME, SERVER_NAME, Answer, Site, site
 from tests.factories import contact_body
-from tests.pages import DEPLOY
+from tests.pages import DEPLOY as PAGE
 from tests.waiting import wait_until
 
 WEBSITE = (Path(__file__).parent / "website.conf").read_text()
-INCLUDES = re.findall(r"^ *include .*\n", DEPLOY.blocks("Beside a website", "nginx")[0], re.MULTILINE)
+INCLUDE = PAGE.blocks("Under the name of a website", "nginx")[0].splitlines()[1] + "\n"
 """What docs/deploy.md adds to the file of a website."""
 FOLDER = "/var/www/website"
 PAGES = {f"{name}.html": f"<p>{name}\n" * 100 for name in ("index", "400", "404", "413", "50x")}
@@ -47,6 +47,7 @@ class Website:
     def exchange(self, request: bytes, *, in_clear: bool = False) -> tuple[bytes, str]:
         """All that nginx answers to these bytes, and its line in the log, both without the time and the port."""
         before = self.log
+        (self.site.directory / "website" / "pages" / "uploads" / "film").unlink(missing_ok=True)
         with self.site.open(self.site.http_port if in_clear else None) as connection:
             connection.sendall(request)
             answer = b"".join(iter(lambda: connection.recv(65_536), b""))
@@ -56,33 +57,42 @@ class Website:
         return answer.replace(str(self.site.https_port).encode(), b"443"), line
 
 
+UNTOUCHED = WEBSITE.replace(INCLUDE, "")
+
+
 @pytest.fixture(scope="module")
 def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Website]:
-    yield from serve(tmp_path_factory.mktemp("beside"), WEBSITE, "0", "1")
+    """The service under the name of the website."""
+    yield from serve(tmp_path_factory.mktemp("beside"), {"website": WEBSITE}, "0", "1")
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Website]:
+    """The service under a name of its own. The website answers for unknown names, because its file comes first."""
+    own = (DEPLOY / "nginx" / "own-name.conf").read_text().replace(SERVER_NAME, OWN_NAME)
+    (file,) = re.findall(r"sites-enabled/(zz-[\w.-]+)", PAGE.section("A name of its own beside websites"))[:1]
+    sites = {"website": UNTOUCHED.replace(" default_server", ""), file: own}
+    yield from serve(tmp_path_factory.mktemp("named"), sites, "0", "1")
 
 
 @pytest.fixture(scope="module")
 def without(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Website]:
-    text = WEBSITE
-    for line in INCLUDES:
-        assert line in text
-        text = text.replace(line, "")
-    assert "public-web-interface" not in text
-    yield from serve(tmp_path_factory.mktemp("without"), text)
+    assert "public-web-interface" not in UNTOUCHED
+    yield from serve(tmp_path_factory.mktemp("without"), {"website": UNTOUCHED})
 
 
-def serve(directory: Path, text: str, *instances: str) -> Iterator[Website]:
+def serve(directory: Path, sites: Mapping[str, str], *instances: str) -> Iterator[Website]:
     pages = directory / "website" / "pages"
     for folder in ("uploads", "pictures"):
         (pages / folder).mkdir(parents=True)
     make_pages(pages)
-    with site(directory, *instances, website=text, changes={FOLDER: f"{directory}/website"}) as served:
+    with site(directory, *instances, sites=sites, changes={FOLDER: f"{directory}/website"}) as served:
         yield Website(served)
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The stand-alone site."""
+    """The service on a machine of its own."""
     with site(tmp_path_factory.mktemp("alone"), "0", "1") as served:
         yield served
 
@@ -127,18 +137,24 @@ OF_THE_WEBSITE = {
 }
 
 
+@pytest.fixture(params=["beside", "named"])
+def installed(request: pytest.FixtureRequest) -> Website:
+    fixture: Website = request.getfixturevalue(request.param)
+    return fixture
+
+
 @pytest.mark.parametrize("request_bytes", OF_THE_WEBSITE.values(), ids=OF_THE_WEBSITE)
 def test_the_website_answers_and_logs_as_if_the_service_were_not_there(
-    beside: Website, without: Website, request_bytes: bytes
+    installed: Website, without: Website, request_bytes: bytes
 ) -> None:
-    assert beside.exchange(request_bytes) == without.exchange(request_bytes)
+    assert installed.exchange(request_bytes) == without.exchange(request_bytes)
 
 
 @pytest.mark.parametrize("path", ["/", "/missing", "/api", "/contact.php"])
-def test_the_website_redirects_whoever_comes_in_clear(beside: Website, without: Website, path: str) -> None:
+def test_the_website_redirects_whoever_comes_in_clear(installed: Website, without: Website, path: str) -> None:
     request = asking(f"GET {path}?x=1".encode())
 
-    answer, line = beside.exchange(request, in_clear=True)
+    answer, line = installed.exchange(request, in_clear=True)
 
     assert (answer, line) == without.exchange(request, in_clear=True)
     assert f"\r\nLocation: https://www.example.com{path}?x=1\r\n".encode() in answer
@@ -153,6 +169,11 @@ def test_the_website_limits_its_own_requests(beside: Website, without: Website) 
     assert both[1][0][0].startswith(b"HTTP/1.1 429 ")
 
 
+PLACES = [
+    asking(f"GET {folder}/public-web-interface/{page}".encode())
+    for folder in ("", "/..", "/%2e%2e", "/x/..")
+    for page in ("malformed", "too-large", "unavailable", "x")
+]
 DIFFER = {"Date", "X-Request-ID", "X-RateLimit-Reset", HSTS}
 TOO_LARGE = b"{" + b" " * 70_000
 CHUNKED = b"Transfer-Encoding: chunked"
@@ -180,16 +201,19 @@ OF_THE_SERVICE = {
 
 
 @pytest.mark.parametrize("request_bytes", OF_THE_SERVICE.values(), ids=OF_THE_SERVICE)
-def test_the_service_answers_as_in_its_own_site(beside: Website, alone: Site, request_bytes: bytes) -> None:
-    limited = request_bytes.replace(b"Host: a\r\n", b"Host: a\r\nX-Limited: service\r\n")
+def test_the_service_answers_as_on_a_machine_of_its_own(
+    installed: Website, alone: Site, named: Website, request_bytes: bytes
+) -> None:
+    host = OWN_NAME if installed is named else SERVER_NAME
+    limited = request_bytes.replace(b"Host: a\r\n", f"Host: {host}\r\nX-Limited: service\r\n".encode())
 
-    ours, theirs = ask(beside.site, limited), ask(alone, limited)
+    ours, theirs = ask(installed.site, limited), ask(alone, limited)
 
     assert ours.status == theirs.status
     assert fields(ours) == fields(theirs)
     assert stable(ours.body) == stable(theirs.body)
-    assert (HSTS in ours.headers, HSTS in theirs.headers) == (False, True)
-    assert logged(beside.site, ours) == logged(alone, theirs)
+    assert (HSTS in ours.headers, HSTS in theirs.headers) == (installed is named, True)
+    assert logged(installed.site, ours) == logged(alone, theirs)
 
 
 UNREAD = {
@@ -234,10 +258,10 @@ def fields(answer: Answer) -> list[tuple[str, str]]:
 
 
 def stable(body: bytes) -> bytes:
-    """The body without the time of the answer."""
+    """The body without the time of the answer and the name of the service."""
     if body.startswith(b"\x1f\x8b"):
         body = gzip.decompress(body)
-    return re.sub(rb'"timestamp":".*?"', b"", body)
+    return re.sub(rb'"timestamp":".*?"', b"", body).replace(OWN_NAME.encode(), SERVER_NAME.encode())
 
 
 def test_the_website_logs_nothing_of_the_service(beside: Website) -> None:
@@ -259,13 +283,17 @@ def test_the_service_counts_each_client_beside_a_website(beside: Website) -> Non
     assert [answer.status for answer in answers] == [200] * 3
 
 
-@pytest.mark.parametrize("page", ["malformed", "too-large", "unavailable"])
-def test_the_places_of_nginx_s_answers_are_missing_pages_of_the_website(
-    beside: Website, without: Website, page: str
-) -> None:
-    request = asking(f"GET /public-web-interface/{page}".encode())
+@pytest.mark.parametrize("errors", ["pages of its own", "nginx's pages"])
+def test_the_places_of_nginx_s_answers_are_missing_pages_of_the_website(tmp_path: Path, errors: str) -> None:
+    def answers(name: str, website: str) -> list[tuple[bytes, str]]:
+        if errors == "nginx's pages":
+            website = re.sub(r"^ *error_page .*\n", "", website, flags=re.MULTILINE)
+        (answered,) = (
+            [served.exchange(request) for request in PLACES] for served in serve(tmp_path / name, {"website": website})
+        )
+        return answered
 
-    assert beside.exchange(request) == without.exchange(request)
+    assert answers("beside", WEBSITE) == answers("without", UNTOUCHED)
 
 
 def test_slow_clients_are_limited_and_reach_no_process(beside: Website) -> None:
@@ -288,7 +316,7 @@ def held(served: Site) -> int:
 
 @pytest.mark.parametrize("path", ["/api", "/openapi.json", "/contact.php"])
 def test_a_service_that_is_down_is_an_internal_error_and_the_website_stays(tmp_path: Path, path: str) -> None:
-    for down in serve(tmp_path, WEBSITE):
+    for down in serve(tmp_path, {"website": WEBSITE}):
         answer = down.site.request("GET", path)
         page = down.site.request("GET", "/")
 

@@ -64,7 +64,7 @@ def test_each_kind_of_message_is_no_spam(tmp_path: Path) -> None:
 
 
 def test_a_visitor_with_an_address_that_anybody_can_have_costs_what_the_operator_was_told(tmp_path: Path) -> None:
-    # The sender's address is not the visitor's. docs/deploy.md says what to do.
+    # The sender's address is not the visitor's. docs/mail.md says what to do.
     contents = [compose({"form_type": kind, "email": "maria.nunez@gmail.com"}).content for kind in KINDS]
 
     verdicts = judge(contents, tmp_path)

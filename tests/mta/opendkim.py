@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mta.postfix import HOST, PATIENCE
-from tests.pages import DEPLOY
+from tests.pages import MAIL
 from tests.ports import free_port
 
 KEYS = "/etc/dkimkeys"
@@ -22,7 +22,7 @@ PORT = "8891"
 
 def documented(language: str) -> str:
     """The only block in that language of the page's section."""
-    (block,) = DEPLOY.blocks("SPF, DKIM and DMARC", language)
+    (block,) = MAIL.blocks("SPF, DKIM and DMARC", language)
     return block
 
 

@@ -1,4 +1,4 @@
-"""docs/deploy.md, "SPF, DKIM and DMARC": what a Postfix with opendkim signs and relays verifies at the provider."""
+"""docs/mail.md, "SPF, DKIM and DMARC": what a Postfix with opendkim signs and relays verifies at the provider."""
 
 from __future__ import annotations
 
