@@ -62,8 +62,8 @@ use_release() {
     local release=$1 previous unit back moved=()
     # A path would lead out of releases/.
     [[ $release != */* && -e releases/$release/.whole ]] || fail "there is no whole release '$release' in $PWD/releases"
-    "releases/$release/deploy/public-web-interface" check || fail "$release cannot start: nothing was restarted." \
-        "Once /etc/public-web-interface.env is right, type $PWD/source/deploy/release.sh use $release"
+    "releases/$release/deploy/public-web-interface" check ||
+        fail "nothing was restarted; to try $release again, type $PWD/source/deploy/release.sh use $release"
     previous=$(in_use)
     switch "$release"
     for unit in $(instances); do
