@@ -68,6 +68,7 @@ demo: $(VENV)/.run ## Start the service and, on 127.0.0.1:8080, the example form
 
 FOR := check test-mta test-monitoring attack
 deps: ## Install what 'make check' and CI need besides Python, or another target: make deps FOR=nightly
+	@$(foreach target,$(FOR),$(if $(NEEDS_$(target)),,$(error 'make $(target)' needs no program)))
 	@missing=$$($(call missing,$(FOR))); test -z "$$missing" || { \
 		echo "Installing Debian's packages $$missing; none of their services is started"; \
 		$(AS_ROOT) .ci/packages $$missing; }

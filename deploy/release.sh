@@ -1,18 +1,18 @@
 #!/bin/bash
 # Installs, upgrades and removes the service, as root. Each release has a folder of its own with its own libraries, and does
-# not change once it is whole. The link `current` points to the one in use. An instance keeps the release that it was
-# started with.
+# not change. The link `current` points to the one in use. An instance keeps the release that it was started with.
 #
 #   release.sh install [COMMIT]  install that commit, or the one checked out in source, or upgrade to it
 #   release.sh use [RELEASE]     restart one instance after the other with that release, or with the one in use
 #   release.sh uninstall         remove the service; messages, settings and logs stay
 set -euo pipefail
+PATH=$PATH:/usr/sbin:/sbin
 UNITS=/usr/local/lib/systemd/system # /etc/systemd/system is the operator's.
 NGINX=/etc/nginx/conf.d/public-web-interface.conf
-cd /opt/public-web-interface
-umask 077 # Whoever can read the file can lock it.
-exec 9> .lock
 umask 022 # The service's user reads what root installs.
+cd /opt/public-web-interface
+exec 9> .lock
+chmod 600 .lock # Whoever can read it can lock it.
 
 # The terminal may be gone.
 say() {
@@ -30,7 +30,7 @@ in_use() {
 
 # The units of the instances that nginx leads clients to.
 instances() {
-    sed -nE 's|^ *server unix:/run/public-web-interface/([0-9]+)/.*|public-web-interface@\1.service|p' "$NGINX"
+    sed -nE 's|^\s*server unix:/run/public-web-interface/([0-9]+)/.*|public-web-interface@\1.service|p' "$NGINX"
 }
 
 # Replacing a link by another is one step of the kernel: there is always a release in use. The units are copies, because
@@ -52,20 +52,34 @@ restart() {
         --unix-socket "/run/public-web-interface/${instance%.service}/gunicorn.sock" http://localhost/api
 }
 
-reload_nginx() {
-    nginx -t -q && systemctl try-reload-or-restart nginx || say "nginx goes on with what it has read before: see nginx -t" >&2
+# nginx has the files of the release in use, and an instance for each core until the operator decides otherwise.
+lead_nginx() {
+    ln -sfn "$PWD/current/deploy/nginx/snippets" /etc/nginx/snippets/public-web-interface
+    if [ ! -e "$NGINX" ]; then
+        cp current/deploy/nginx/public-web-interface.conf "$NGINX"
+        for ((core = 1; core < $(nproc) && core < 10; core++)); do # METRICS_BIND of the unit has room for ten.
+            sed -i "s|^\(.*\)/$((core - 1))/gunicorn.*|&\n\1/$core/gunicorn.sock max_fails=0;|" "$NGINX"
+        done
+        say "Made $NGINX: an instance for each core"
+    fi
+    nginx -t -q
 }
 
 # A session that ends in the middle would leave the link at one release and an instance at another.
 use_release() {
-    trap '' HUP INT TERM PIPE
     local release=$1 previous unit back moved=()
     # A path would lead out of releases/.
     [[ $release != */* && -e releases/$release/.whole ]] || fail "there is no whole release '$release' in $PWD/releases"
     "releases/$release/deploy/public-web-interface" check ||
         fail "nothing was restarted; to try $release again, type $PWD/source/deploy/release.sh use $release"
+    trap '' HUP INT TERM PIPE
     previous=$(in_use)
     switch "$release"
+    if [ "$previous" != "$release" ] && ! lead_nginx; then
+        [ -z "$previous" ] || switch "$previous"
+        fail "nothing was restarted, because nginx does not take its configuration with $release"
+    fi
+    [ -n "$(instances)" ] || fail "nothing was restarted, because $NGINX names no instance"
     for unit in $(instances); do
         moved=("$unit" "${moved[@]}")
         restart "$unit" && continue
@@ -79,34 +93,28 @@ use_release() {
         done
         fail "those that had moved are back at $previous"
     done
+    for unit in $(systemctl list-units --plain --no-legend 'public-web-interface@*.service' | cut -d ' ' -f 1); do
+        instances | grep -qx "$unit" || systemctl disable --quiet --now "$unit"
+    done
     say "In use: $release"
     if [ "$previous" != "$release" ]; then
-        reload_nginx
+        systemctl try-reload-or-restart nginx
         [ -z "$previous" ] || say "To go back: $PWD/source/deploy/release.sh use $previous"
     fi
 }
 
-# What lies outside of the releases. The settings and the list of instances are made once, and belong to the operator.
+# What lies outside of the releases and of nginx. The settings are made once, and belong to the operator.
 prepare() {
+    systemctl start dbus.socket # where dbus has just been installed
     id public-web-interface >/dev/null 2>&1 ||
         useradd --system --gid nogroup --home-dir /nonexistent --shell /usr/sbin/nologin public-web-interface
     groupadd --system --force public-web-interface-operators
     install -D -m 440 "$1/deploy/sudoers" /etc/sudoers.d/public-web-interface
     mkdir -p "$UNITS"
-    ln -sfn "$PWD/current/deploy/nginx/snippets" /etc/nginx/snippets/public-web-interface
     ln -sfn "$PWD/current/deploy/public-web-interface" /usr/local/bin/
-    if [ ! -e "$NGINX" ]; then
-        cp "$1/deploy/nginx/public-web-interface.conf" "$NGINX"
-        for ((core = 1; core < $(nproc) && core < 10; core++)); do # METRICS_BIND of the unit has room for ten.
-            sed -i "s|^.*/$((core - 1))/gunicorn.*|&\n    server unix:/run/public-web-interface/$core/gunicorn.sock max_fails=0;|" "$NGINX"
-        done
-        say "Made $NGINX: an instance for each core"
-    fi
-    if [ ! -e /etc/public-web-interface.env ]; then
-        install -m 600 "$1/deploy/public-web-interface.env" /etc/
-        say "Made /etc/public-web-interface.env: fill in the settings, then: public-web-interface restart"
-    fi
-    systemctl start dbus.socket # where dbus has just been installed
+    for settings in public-web-interface.env public-web-interface-watch.env; do
+        [ -e "/etc/$settings" ] || install -m 600 "$1/deploy/$settings" /etc/
+    done
 }
 
 install_release() {
@@ -123,8 +131,8 @@ install_release() {
     make --no-print-directory -C "releases/$release" install
     pip=releases/$release/.venv/bin/pip
     # The unit sets METRICS_BIND, and the operator may set RATE_LIMIT_STORAGE at any time.
-    "$pip" install --quiet --require-hashes -r "releases/$release/requirements-metrics.txt"
-    "$pip" install --quiet --require-hashes -r "releases/$release/requirements-redis.txt"
+    "$pip" install --quiet --require-hashes -r "releases/$release/requirements-metrics.txt" \
+        -r "releases/$release/requirements-redis.txt"
     # Libraries that the operator adds, such as Sentry's (docs/monitoring.md). They replace none of the release.
     if [ -e /etc/public-web-interface/requirements.txt ]; then
         "$pip" freeze > "releases/$release/.venv/constraints.txt"
@@ -134,33 +142,35 @@ install_release() {
     touch "releases/$release/.whole"
     trap - EXIT
     prepare "releases/$release"
-    use_release "$release"
     prune
+    use_release "$release"
 }
 
 # The newest five stay, and those in use.
 prune() {
     local old
-    for old in $(ls releases | head -n -5); do
+    for old in $(ls -d releases/*/.whole | cut -d / -f 2 | head -n -5); do
         { in_use; readlink /proc/[0-9]*/cwd || true; } | grep -qx "$old\|$PWD/releases/$old" || rm -rf "releases/$old"
     done
 }
 
+# Each step can be repeated, in case that one fails.
 uninstall() {
-    local websites units
+    local websites own=(/etc/nginx/sites-enabled/{,zz-}public-web-interface.conf)
     # nginx would not start with a line that names what is gone.
-    websites=$(grep -rl '^[^#]*snippets/public-web-interface/' /etc/nginx --exclude='*public-web-interface.conf' || true)
+    websites=$(grep -Rl '^[^#]*snippets/public-web-interface/' /etc/nginx --exclude-dir=public-web-interface |
+        grep -vxF -e "${own[0]}" -e "${own[1]}" -e "$NGINX" || true)
     [ -z "$websites" ] || fail "first take the line of the service out of" $websites
-    units=$(instances)
-    rm -f /etc/nginx/sites-enabled/*public-web-interface.conf "$NGINX" /etc/nginx/snippets/public-web-interface
-    reload_nginx
-    systemctl disable --quiet --now public-web-interface-watch.timer $units
-    rm -rf "$UNITS"/public-web-interface*
+    rm -f "${own[@]}" "$NGINX" /etc/nginx/snippets/public-web-interface
+    nginx -t -q || fail "nginx was left as it is; once nginx -t is content, uninstall again"
+    systemctl try-reload-or-restart nginx
+    systemctl stop 'public-web-interface*'
+    rm -rf "$UNITS"/public-web-interface* /etc/systemd/system/*.wants/public-web-interface*
     systemctl daemon-reload
     rm -rf /usr/local/bin/public-web-interface /etc/sudoers.d/public-web-interface releases current .lock
-    groupdel public-web-interface-operators
-    say "Removed. These stay: /etc/public-web-interface*, /var/lib/public-web-interface with the messages and the user" \
-        "public-web-interface, /var/log/nginx/public-web-interface*, $PWD/source"
+    groupdel public-web-interface-operators 2>/dev/null || true
+    say "Removed. The settings in /etc, messages in /var/lib/public-web-interface, their user public-web-interface, logs, the
+certificate, rules of nftables and $PWD/source stay."
 }
 
 flock --nonblock 9 || fail "another release.sh is at work"

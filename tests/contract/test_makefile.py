@@ -65,3 +65,10 @@ def test_what_is_missing_is_named_before_anything_is_downloaded(tmp_path: Path) 
     )
     assert run.stdout == ""
     assert not (tmp_path / ".venv").exists()
+
+
+def test_a_target_that_needs_nothing_is_no_reason_to_install() -> None:
+    run = make("deps", "FOR=typo")
+
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "'make typo' needs no program" in run.stderr
