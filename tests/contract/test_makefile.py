@@ -19,7 +19,8 @@ case "$*" in *venv*) mkdir -p "$3/bin" && touch "$3/bin/python" && exit 1 ;; esa
 
 
 def make(*arguments: str, cwd: Path = ROOT, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
-    environ = os.environ | {"PATH": path}
+    outer = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")  # of the make that runs the tests
+    environ = {name: value for name, value in os.environ.items() if name not in outer} | {"PATH": path}
     return subprocess.run([MAKE, *arguments], cwd=cwd, env=environ, capture_output=True, text=True, check=False)
 
 
