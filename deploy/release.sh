@@ -165,6 +165,7 @@ uninstall() {
     nginx -t -q || fail "nginx was left as it is; once nginx -t is content, uninstall again"
     systemctl try-reload-or-restart nginx
     systemctl stop 'public-web-interface*'
+    systemctl reset-failed 'public-web-interface*'
     rm -rf "$UNITS"/public-web-interface* /etc/systemd/system/*.wants/public-web-interface*
     systemctl daemon-reload
     rm -rf /usr/local/bin/public-web-interface /etc/sudoers.d/public-web-interface releases current .lock

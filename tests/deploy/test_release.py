@@ -142,6 +142,8 @@ class Systemd:
             case ["daemon-reload"] | ["start", "dbus.socket"] | ["try-reload-or-restart", "nginx"]:
                 self.calls.append(" ".join(command))
                 return "", 0
+            case ["reset-failed", "public-web-interface*"]:
+                return "", 0
             case ["reset-failed", unit]:
                 self.forgiven.add(unit)
                 return "", 0 if instance_of(unit) in self.processes else 1
