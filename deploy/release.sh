@@ -113,7 +113,7 @@ prepare() {
     mkdir -p "$UNITS"
     ln -sfn "$PWD/current/deploy/public-web-interface" /usr/local/bin/
     for settings in public-web-interface.env public-web-interface-watch.env; do
-        [ -e "/etc/$settings" ] || install -m 600 "$1/deploy/$settings" /etc/
+        [ -e "/etc/$settings" ] || install --verbose -m 600 "$1/deploy/$settings" /etc/
     done
 }
 
