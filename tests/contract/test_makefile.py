@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.programs import write_program
 from tests.server.gunicorn import ROOT
 
 MAKE = shutil.which("make") or "make"
@@ -26,8 +27,7 @@ def make(*arguments: str, cwd: Path = ROOT, path: str = os.environ["PATH"]) -> s
 
 def test_half_of_a_virtual_environment_does_not_stay(tmp_path: Path) -> None:
     python, environment = tmp_path / "python3", tmp_path / "venv"
-    python.write_text(HALF)
-    python.chmod(0o755)
+    write_program(python, HALF)
 
     run = make(f"PYTHON={python}", f"VENV={environment}", f"{environment}/bin/python")
 

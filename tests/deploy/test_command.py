@@ -20,6 +20,7 @@ from tests.deploy.site import DEPLOY
 from tests.deploy.test_watch import refuse
 from tests.mail.conftest import keep, letter
 from tests.mail.server import SmtpServer
+from tests.programs import write_program
 from tests.server.gunicorn import ROOT
 
 COMMAND = "/usr/local/bin/public-web-interface"
@@ -76,8 +77,8 @@ class Machine:
         (release / "deploy").mkdir()
         (self.directory / "command").symlink_to("current/deploy/public-web-interface")
         for module in ("flask", "gunicorn", "pip"):
-            self.program(release / ".venv" / "bin" / module, f'#!/bin/sh\nexec {sys.executable} -m {module} "$@"\n')
-        self.program(release / ".venv" / "bin" / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+            write_program(release / ".venv" / "bin" / module, f'#!/bin/sh\nexec {sys.executable} -m {module} "$@"\n')
+        write_program(release / ".venv" / "bin" / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
         (self.directory / "bin").mkdir()
         self.play("id", ID)
         self.play("sudo", SUDO)
@@ -86,17 +87,13 @@ class Machine:
         for there, here in ((COMMAND, "command"), (SETTINGS, "env")):
             assert there in script
             script = script.replace(there, str(self.directory / here))
-        self.program(release / "deploy" / "public-web-interface", script)
-        self.program(release / "deploy" / "release.sh", '#!/bin/sh\necho "release.sh $*"\n')
+        write_program(release / "deploy" / "public-web-interface", script)
+        write_program(release / "deploy" / "release.sh", '#!/bin/sh\necho "release.sh $*"\n')
         self.mail_dir.mkdir()
         self.settings()
 
-    def program(self, path: Path, script: str) -> None:
-        path.write_text(script)
-        path.chmod(0o755)
-
     def play(self, name: str, script: str) -> None:
-        self.program(self.directory / "bin" / name, script)
+        write_program(self.directory / "bin" / name, script)
 
     @property
     def mail_dir(self) -> Path:

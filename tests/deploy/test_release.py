@@ -33,6 +33,7 @@ from tests.deploy.site import (
     read_unit,
 )
 from tests.deploy.test_command import SYSTEMD_RUN
+from tests.programs import write_program
 from tests.server.gunicorn import ROOT, newest_worker
 from tests.waiting import wait_until
 
@@ -119,9 +120,7 @@ class Systemd:
     def __post_init__(self) -> None:
         (self.directory / "bin").mkdir()
         self._listener = Listener(address := str(self.directory / "systemd.sock"), "AF_UNIX")
-        systemctl = self.directory / "bin" / "systemctl"
-        systemctl.write_text(SYSTEMCTL.format(address=address))
-        systemctl.chmod(0o755)
+        write_program(self.directory / "bin" / "systemctl", SYSTEMCTL.format(address=address))
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -290,9 +289,12 @@ class Server:
 
     def play(self, program: str, script: str) -> None:
         """Put a program of the test before that of the machine."""
-        path = self.systemd.directory / "bin" / program
-        path.write_text(script)
-        path.chmod(0o755)
+        write_program(self.systemd.directory / "bin" / program, script)
+
+    def play_usual(self) -> None:
+        """Two cores, and an nginx that takes its configuration."""
+        self.play("nproc", "echo 2")
+        self.play("nginx", "true")
 
     @property
     def current(self) -> str:
@@ -346,6 +348,7 @@ class Server:
             left.unlink(missing_ok=True)
         self.settings.write_text((home / "deploy" / "public-web-interface.env").read_text())
         self.lead_to(*instances)
+        self.play_usual()
         for arguments in (["reset", "--hard", "--quiet", self.second], ["clean", "-ffdxq"]):
             subprocess.run(["git", "-C", self.source, *arguments], check=True)
         others = [name for name in systemd.processes if name not in instances or not systemd.runs_in(name, home)]
@@ -378,8 +381,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.source.mkdir(parents=True)
     for part in PARTS:
         subprocess.run(["cp", "-r", ROOT / part, server.source], check=True)
-    (directory / "python").write_text(PYTHON)
-    (directory / "python").chmod(0o755)
+    write_program(directory / "python", PYTHON)
     moved = {
         HOME: str(systemd.home),
         RUN: f"{directory}/run",
@@ -397,10 +399,9 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     for folder in ("nginx/conf.d", "nginx/snippets", "nginx/sites-enabled", "local/bin"):
         (directory / folder).mkdir(parents=True)
     server.play("systemd-run", SYSTEMD_RUN)
-    server.play("nproc", "#!/bin/sh\necho 2\n")
-    server.play("nginx", "#!/bin/sh\n")
+    server.play_usual()
     for program in ("useradd", "groupadd", "groupdel"):
-        server.play(program, f"#!/bin/sh\necho {program} $* >> {directory}/users\n")
+        server.play(program, f"echo {program} $* >> {directory}/users")
     subprocess.run(["git", "init", "--quiet", server.source], check=True)
     try:
         server.commit("one")
@@ -662,11 +663,10 @@ def test_what_the_operator_changes_survives_an_upgrade(upgradable: Server) -> No
 
 def test_a_machine_gets_an_instance_for_each_core(upgradable: Server) -> None:
     upgradable.upstream.unlink()
-    upgradable.play("nproc", "#!/bin/sh\necho 3\n")
+    upgradable.play("nproc", "echo 3")
 
     installed = upgradable.release("install")
 
-    upgradable.play("nproc", "#!/bin/sh\necho 2\n")
     assert installed.returncode == 0, installed.stderr
     assert upgradable.running() == dict.fromkeys("012", "two")
     upgraded = upgradable.upstream.read_text()
@@ -676,12 +676,11 @@ def test_a_machine_gets_an_instance_for_each_core(upgradable: Server) -> None:
 
 def test_a_release_that_nginx_does_not_take_is_not_used(upgradable: Server) -> None:
     before = upgradable.current, upgradable.running()
-    upgradable.play("nginx", "#!/bin/sh\nexit 1\n")
+    upgradable.play("nginx", "exit 1")
 
     installed = upgradable.release("install")
     restarted = upgradable.release("use")
 
-    upgradable.play("nginx", "#!/bin/sh\n")
     assert installed.returncode == 1
     assert "nginx does not take its configuration" in installed.stderr
     assert (upgradable.current, upgradable.running()) == before
@@ -711,9 +710,8 @@ def test_a_first_install_that_fails_leaves_nginx_alone(stopped: Server) -> None:
     assert not stopped.upstream.exists()
     assert not snippets.is_symlink()
     stopped.settings.unlink()
-    stopped.play("nproc", "#!/bin/sh\necho 1\n")
+    stopped.play("nproc", "echo 1")
     assert stopped.release("install").returncode == 0
-    stopped.play("nproc", "#!/bin/sh\necho 2\n")
     assert stopped.running() == {"0": "two"}
     assert snippets.is_dir()
 

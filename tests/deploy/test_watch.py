@@ -20,6 +20,7 @@ from tests.deploy.site import DEPLOY
 from tests.mail.scripted import ScriptedServer
 from tests.mail.server import SmtpServer
 from tests.ports import free_port
+from tests.programs import write_program
 from tests.server.gunicorn import ROOT
 
 HOME = "/opt/public-web-interface/current"
@@ -41,23 +42,19 @@ class Machine:
         (current / ".venv" / "bin").mkdir(parents=True)
         for name in ("app", "static", "wsgi.py"):
             (current / name).symlink_to(ROOT / name)
-        self.program(current / ".venv" / "bin" / "flask", f'exec {sys.executable} -m flask "$@"')
+        write_program(current / ".venv" / "bin" / "flask", f'exec {sys.executable} -m flask "$@"')
         (self.directory / "bin").mkdir()
-        self.program(self.directory / "bin" / "sendmail", SENDMAIL.format(self.directory))
-        self.program(self.directory / "bin" / "sleep", PAUSE.format(self.directory))
+        write_program(self.directory / "bin" / "sendmail", SENDMAIL.format(self.directory))
+        write_program(self.directory / "bin" / "sleep", PAUSE.format(self.directory))
         self.meanwhile("")
         script = (DEPLOY / "watch.sh").read_text()
         assert HOME in script
-        self.program(self.directory / "watch.sh", script.replace(HOME, str(current)))
+        write_program(self.directory / "watch.sh", script.replace(HOME, str(current)))
         self.mail_dir.mkdir()
-
-    def program(self, path: Path, script: str) -> None:
-        path.write_text(script if script.startswith("#!") else f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
 
     def meanwhile(self, script: str) -> None:
         """Let this happen in the minute after `mail status` was not OK."""
-        self.program(self.directory / "meanwhile", script)
+        write_program(self.directory / "meanwhile", script)
 
     @property
     def mail_dir(self) -> Path:
@@ -216,7 +213,7 @@ def test_a_webhook_is_told_a_text_of_any_length(machine: Machine) -> None:
 
 def test_nothing_is_posted_without_its_text(machine: Machine) -> None:
     machine.mail_dir.rmdir()
-    machine.program(machine.directory / "bin" / "jq", "exit 1")
+    write_program(machine.directory / "bin" / "jq", "exit 1")
     with webhook() as (address, bodies):
         machine.environ = {"WATCH_WEBHOOK": address}
         run = machine.watch("mail")
