@@ -106,12 +106,13 @@ class Site:
         """Write the configuration for nginx; returns its main file."""
         texts = {f"sites-enabled/{name}": text for name, text in self.sites.items()}
         if any("public-web-interface" in text for text in texts.values()):
-            texts |= installed_files(*INSTANCES)
+            run = f"{self.directory}/run/"
+            installed = installed_files(*INSTANCES)
+            texts |= {path: text.replace("/run/public-web-interface/", run) for path, text in installed.items()}
         for there, here in self.changes.items():
             assert any(there in text for text in texts.values()), there
             texts = {path: text.replace(there, here) for path, text in texts.items()}
         moved = {
-            "/run/public-web-interface/": f"{self.directory}/run/",
             "/var/log/nginx/": f"{self.directory}/log/",
             r"^ *listen \[::\].*\n": "",
             r"\blisten 80\b": f"listen 127.0.0.1:{self.http_port}",
@@ -119,6 +120,7 @@ class Site:
             r"/etc/letsencrypt/live/[^/]+/": f"{self.directory}/tls/",
         }
         for there, here in moved.items():
+            assert any(re.search(there, text, re.MULTILINE) for text in texts.values()), there
             texts = {path: re.sub(there, here, text, flags=re.MULTILINE) for path, text in texts.items()}
         for path, text in texts.items():
             (self.directory / path).parent.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,15 @@ from app.api.paths import CONTACT, DOCUMENT, LEGACY_CONTACT
 from app.errors import ApiError, ErrorCode
 from app.settings import MAX_TIMEOUT, Settings
 from app.versions import API_ROOT, V1
-from tests.deploy.site import DEPLOY, SERVER_NAME, Site, environment_file, read_unit, unit_environment
+from tests.deploy.site import (
+    DEPLOY,
+    SERVER_NAME,
+    Site,
+    environment_file,
+    installed_files,
+    read_unit,
+    unit_environment,
+)
 from tests.programs import write_program
 from tests.server.gunicorn import ROOT
 
@@ -66,7 +74,7 @@ UNITS = {
 }
 """The shipped units, each with an instance of it."""
 FOLDERS = ("public-web-interface@.service.d", "public-web-interface-.service.d")
-"""What all units of the service have in common, and no unit of another service whose name begins alike."""
+"""The drop-ins of the instances, and those of the units whose names begin with public-web-interface-."""
 
 
 @pytest.fixture
@@ -212,8 +220,11 @@ def test_the_unit_has_descriptors_for_all_that_its_process_may_hold(tmp_path: Pa
     assert int(read_unit()["Service"]["LimitNOFILE"]) >= 2 * (WorkerConnections.default + held_by_a_thread * threads)
 
 
-def test_nginx_looks_for_the_socket_where_the_unit_puts_it() -> None:
-    assert f"server {unit_environment('0')['BIND']} max_fails=0;" in UPSTREAM
+@pytest.mark.parametrize("instance", ["0", "1"])
+def test_nginx_looks_for_the_socket_where_the_unit_puts_it(instance: str) -> None:
+    installed = installed_files("0", "1")["conf.d/public-web-interface.conf"]
+
+    assert f"server {unit_environment(instance)['BIND']} max_fails=0;" in installed
 
 
 def test_messages_are_kept_in_the_directory_that_systemd_makes() -> None:

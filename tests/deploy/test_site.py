@@ -412,8 +412,10 @@ def fields(answer: Answer, without: set[str]) -> dict[str, str]:
 @pytest.mark.parametrize("page", ["malformed", "too-large", "unavailable", "x"])
 def test_the_places_of_nginx_s_answers_are_unknown_paths_to_clients(served: Site, page: str) -> None:
     answer = served.request("GET", f"/public-web-interface/{page}", client="127.0.2.7")
+    place = served.request("GET", f"/../public-web-interface/{page}", client="127.0.2.7")
 
     assert (answer.status, answer.code) == (404, "not_found")
+    assert (place.status, place.code) == (400, "invalid_body")
 
 
 @pytest.mark.parametrize("path", ["contact.php", "api/v1/contact"])
