@@ -18,7 +18,7 @@ NEEDS_test-message := npm:npm spamassassin:spamassassin
 NEEDS_test-redis := redis-server:redis-server
 NEEDS_test-mta := postfix:postfix postfix:libsasl2-modules
 NEEDS_test-monitoring := promtool:prometheus
-NEEDS_attack := nginx:nginx redis-server:redis-server
+NEEDS_attack := nginx:nginx $(NEEDS_test-redis)
 NEEDS_check := $(NEEDS_lint-api) $(NEEDS_test-deploy) $(NEEDS_test-browser) $(NEEDS_test-redis)
 NEEDS_test-bounds := $(NEEDS_test-redis)
 NEEDS_fuzz := $(NEEDS_test-redis)
@@ -52,7 +52,6 @@ libraries = echo "Installing the libraries of $(2) into $(1)" && $(call fetch,pi
 	--quiet --disable-pip-version-check --require-hashes -r $(2))
 
 .DEFAULT_GOAL := help
-
 .PHONY: help run demo install deps test test-deploy test-browser test-message test-redis test-mta test-monitoring test-clients test-bounds attack lint lint-api format check nightly fuzz bench docs lock clean
 
 help: ## Show this list
@@ -152,8 +151,7 @@ check: need-check $(VENV)/.dev node_modules/.package-lock.json ## Run the linter
 	$(BIN)/coverage report --omit=$(SHARED_LIMITS)
 	$(BIN)/coverage report --include=$(SHARED_LIMITS)
 
-# The tests with the mark nightly: kills at every step, requests under load, Firefox, DKIM, a real Prometheus, the other
-# attacks.
+# The tests with the mark nightly: kills at every step, requests under load, Firefox, DKIM, a real Prometheus, more attacks.
 MARKED := test test-deploy test-browser test-mta test-monitoring attack
 nightly: need-nightly $(VENV)/.dev node_modules/.package-lock.json ## Run what takes too long for each change (an hour)
 	KILLS=50 PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going $(MARKED); status=$$?; \

@@ -52,7 +52,7 @@ restart() {
         --unix-socket "/run/public-web-interface/${instance%.service}/gunicorn.sock" http://localhost/api
 }
 
-# nginx has the files of the release in use, and an instance for each core until the operator decides otherwise.
+# Gives nginx the files of the release in use and, if it has no list of instances yet, one for each core.
 lead_nginx() {
     ln -sfn "$PWD/current/deploy/nginx/snippets" /etc/nginx/snippets/public-web-interface
     if [ ! -e "$NGINX" ]; then
