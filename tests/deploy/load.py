@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import socket
 import threading
 import time
 from collections import Counter
@@ -11,9 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from tests.deploy.site import Site
+from tests.deploy.site import SERVER_NAME, Site
 from tests.factories import contact_body
-from tests.waiting import wait_until
 
 CONNECTIONS_OF_A_CLIENT = 32
 
@@ -28,29 +26,20 @@ def new_client() -> str:
 
 
 @contextmanager
-def holding_connections(
-    site: Site, client: str, begun: bytes, named: Mapping[str, str] | None = None
-) -> Iterator[None]:
-    """The client has as many connections as it may, each with a request that is begun and never ends.
+def holding_connections(site: Site, client: str, named: Mapping[str, str] | None = None) -> Iterator[None]:
+    """The client has as many connections as it may, each with a form that is begun and never ends.
 
-    ``named`` are header fields of ``begun`` that tell nginx who the client is.
+    ``named`` are header fields that tell nginx who the client is.
     """
+    fields = {"Host": SERVER_NAME, "Content-Length": "999", "Expect": "100-continue"} | dict(named or {})
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
     with ExitStack() as stack:
-        held: list[socket.socket] = []
-
-        def go_on() -> None:
-            for connection in held:
-                connection.sendall(b" ")  # nginx drops who sends nothing for ten seconds
-
-        def is_refused() -> bool:
-            go_on()
-            return site.request("GET", "/api", client=client, headers=named).code == "internal_error"
-
         for _ in range(CONNECTIONS_OF_A_CLIENT):
-            held.append(stack.enter_context(site.connect(client)))
-            held[-1].sendall(begun)
-            go_on()
-        wait_until(is_refused)
+            connection = stack.enter_context(site.connect(client))
+            connection.sendall(f"POST /contact.php HTTP/1.1\r\n{head}\r\n".encode())
+            # nginx says so once it has counted the connection.
+            assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
+        assert site.request("GET", "/api", client=client, headers=named).code == "internal_error"
         yield
 
 

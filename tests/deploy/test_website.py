@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.load import holding_connections, new_client
-from tests.deploy.site import DEPLOY, OWN_NAME, SERVER_NAME, Answer, Site, site
+from tests.deploy.site import DEPLOY, INSTANCES, OWN_NAME, SERVER_NAME, Answer, Site, site
 from tests.factories import contact_body
 from tests.pages import DEPLOY as PAGE
 from tests.waiting import wait_until
@@ -298,19 +298,18 @@ def test_the_places_of_nginx_s_answers_are_missing_pages_of_the_website(tmp_path
 
 def test_slow_clients_are_limited_and_reach_no_process(beside: Website) -> None:
     greedy = new_client()
-    begun = asking(b"POST /contact.php", b"Content-Type: application/json", b"Content-Length: 999", body=b"{")
-    before = held(beside.site)
-    with holding_connections(beside.site, greedy, begun):
+    wait_until(lambda: held(beside.site) == len(INSTANCES))  # their listeners alone: earlier requests have ended
+    with holding_connections(beside.site, greedy):
         refused = beside.site.request("GET", "/api", client=greedy)
         page = beside.site.request("GET", "/", client=greedy)
-        assert held(beside.site) == before
+        assert held(beside.site) == len(INSTANCES)
 
     assert (refused.status, refused.headers["X-RateLimit-Limit"]) == (500, "60")
     assert page.body.decode() == PAGES["index.html"]
 
 
 def held(served: Site) -> int:
-    """The connections to the processes."""
+    """The sockets of the processes: one that listens each, and one a connection."""
     return Path("/proc/net/unix").read_text().count(f" {served.directory}/run/")
 
 
