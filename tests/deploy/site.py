@@ -265,6 +265,14 @@ class Site:
         command = ["curl", "--silent", "--insecure", "--include", *options, address]
         return subprocess.run(command, input=body, capture_output=True, check=False).stdout.decode()
 
+    def sockets(self, *instances: str) -> int:
+        """How many these instances have: one that listens each, and one a connection.
+
+        A connection counts before it is accepted, and also when its other end is closed.
+        """
+        open_now = Path("/proc/net/unix").read_text()
+        return sum(open_now.count(f" {self.directory}/run/{instance}/gunicorn.sock\n") for instance in instances)
+
     def close(self) -> None:
         # nginx first, because a stopping gunicorn waits for the connections that nginx keeps.
         self.nginx.terminate()

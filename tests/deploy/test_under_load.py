@@ -174,9 +174,9 @@ def test_a_stop_answers_what_waits_to_be_accepted(shared: UnderLoad) -> None:
     with ThreadPoolExecutor(WAITING) as pool:
         os.kill(worker, signal.SIGSTOP)
         try:
-            before = held(served)
+            before = served.sockets("0")
             answers = [pool.submit(send_form, served) for _ in range(WAITING)]
-            wait_until(lambda: held(served) == before + WAITING)
+            wait_until(lambda: served.sockets("0") == before + WAITING)
             instance.terminate()
             wait_until(lambda: has_pending(worker, signal.SIGTERM))
         finally:
@@ -231,10 +231,10 @@ def test_resets_over_http_2_free_no_place_in_the_service(tmp_path: Path) -> None
         worker = served.worker("0")
         os.kill(worker, signal.SIGSTOP)  # no request ends in the meantime
         try:
-            before = held(served)
+            before = served.sockets("0")
             for _ in range(BURST // RESETS):
                 open_and_reset(served)
-            taken = held(served) - before
+            taken = served.sockets("0") - before
         finally:
             os.kill(worker, signal.SIGCONT)
 
@@ -284,8 +284,3 @@ def open_and_reset(served: Site) -> None:
             received = connection.recv(65_536)
             assert received
             has_read = any(isinstance(event, PingAckReceived) for event in state.receive_data(received))
-
-
-def held(served: Site) -> int:
-    """The connections to instance 0, also those that it has not accepted and those whose other end is closed."""
-    return Path("/proc/net/unix").read_text().count(f" {served.directory}/run/0/gunicorn.sock\n")

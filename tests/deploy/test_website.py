@@ -298,19 +298,16 @@ def test_the_places_of_nginx_s_answers_are_missing_pages_of_the_website(tmp_path
 
 def test_slow_clients_are_limited_and_reach_no_process(beside: Website) -> None:
     greedy = new_client()
-    wait_until(lambda: held(beside.site) == len(INSTANCES))  # their listeners alone: earlier requests have ended
+    wait_until(
+        lambda: beside.site.sockets(*INSTANCES) == len(INSTANCES)
+    )  # their listeners alone: earlier requests have ended
     with holding_connections(beside.site, greedy):
         refused = beside.site.request("GET", "/api", client=greedy)
         page = beside.site.request("GET", "/", client=greedy)
-        assert held(beside.site) == len(INSTANCES)
+        assert beside.site.sockets(*INSTANCES) == len(INSTANCES)
 
     assert (refused.status, refused.headers["X-RateLimit-Limit"]) == (500, "60")
     assert page.body.decode() == PAGES["index.html"]
-
-
-def held(served: Site) -> int:
-    """The sockets of the processes: one that listens each, and one a connection."""
-    return Path("/proc/net/unix").read_text().count(f" {served.directory}/run/")
 
 
 @pytest.mark.parametrize("path", ["/api", "/openapi.json", "/contact.php"])
