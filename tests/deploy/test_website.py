@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,7 +64,8 @@ UNTOUCHED = WEBSITE.replace(INCLUDE, "")
 @pytest.fixture(scope="module")
 def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Website]:
     """The service under the name of the website."""
-    yield from serve(tmp_path_factory.mktemp("beside"), {"website": WEBSITE}, "0", "1")
+    with serve(tmp_path_factory.mktemp("beside"), {"website": WEBSITE}, "0", "1") as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +74,18 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Website]:
     own = (DEPLOY / "nginx" / "own-name.conf").read_text().replace(SERVER_NAME, OWN_NAME)
     (file,) = re.findall(r"sites-enabled/(zz-[\w.-]+)", PAGE.section("A name of its own beside websites"))[:1]
     sites = {"website": UNTOUCHED.replace(" default_server", ""), file: own}
-    yield from serve(tmp_path_factory.mktemp("named"), sites, "0", "1")
+    with serve(tmp_path_factory.mktemp("named"), sites, "0", "1") as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
 def without(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Website]:
     assert "public-web-interface" not in UNTOUCHED
-    yield from serve(tmp_path_factory.mktemp("without"), {"website": UNTOUCHED})
+    with serve(tmp_path_factory.mktemp("without"), {"website": UNTOUCHED}) as served:
+        yield served
 
 
+@contextmanager
 def serve(directory: Path, sites: Mapping[str, str], *instances: str) -> Iterator[Website]:
     pages = directory / "website" / "pages"
     for folder in ("uploads", "pictures"):
@@ -288,10 +293,8 @@ def test_the_places_of_nginx_s_answers_are_missing_pages_of_the_website(tmp_path
     def answers(name: str, website: str) -> list[tuple[bytes, str]]:
         if errors == "nginx's pages":
             website = re.sub(r"^ *error_page .*\n", "", website, flags=re.MULTILINE)
-        (answered,) = (
-            [served.exchange(request) for request in PLACES] for served in serve(tmp_path / name, {"website": website})
-        )
-        return answered
+        with serve(tmp_path / name, {"website": website}) as served:
+            return [served.exchange(request) for request in PLACES]
 
     assert answers("beside", WEBSITE) == answers("without", UNTOUCHED)
 
@@ -312,7 +315,7 @@ def test_slow_clients_are_limited_and_reach_no_process(beside: Website) -> None:
 
 @pytest.mark.parametrize("path", ["/api", "/openapi.json", "/contact.php"])
 def test_a_service_that_is_down_is_an_internal_error_and_the_website_stays(tmp_path: Path, path: str) -> None:
-    for down in serve(tmp_path, {"website": WEBSITE}):
+    with serve(tmp_path, {"website": WEBSITE}) as down:
         answer = down.site.request("GET", path)
         page = down.site.request("GET", "/")
 
