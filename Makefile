@@ -62,7 +62,7 @@ run: $(VENV)/.run ## Start the service on 127.0.0.1:8000 (settings: README.md)
 
 install: $(VENV)/.run ## Install only the libraries that the service needs to run (docs/deploy.md)
 
-demo: $(VENV)/.run ## Start the service and, on 127.0.0.1:8080, the example form that posts to it
+demo: $(VENV)/.run ## Start the service and, on 127.0.0.1:8080, a form that posts to it and an inbox of what arrived
 	@$(BIN)/python -m examples.demo
 
 FOR := check test-mta test-monitoring attack

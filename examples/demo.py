@@ -1,76 +1,79 @@
-"""``make demo``: the service, and the form of examples/contact-form posting to it."""  # noqa: INP001 - no package
+"""``make demo``: the service, the form of examples/contact-form that posts to it, and an inbox of what arrived."""  # noqa: INP001 - no package
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
-from functools import partial
-from http import HTTPStatus
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from io import BytesIO
-from ipaddress import ip_address
+from contextlib import suppress
+from email import message_from_bytes, policy
 from pathlib import Path
-from typing import BinaryIO, ClassVar
 
+from flask import Flask, render_template
+from werkzeug.serving import make_server
+
+from app.mail.spool import create_spool
 from app.settings import Settings
 
-FOLDER = Path(__file__).resolve().parent / "contact-form"
-PAGE = FOLDER / "index.html"
+PAGE = Path(__file__).with_name("contact-form") / "index.html"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """The signals that end a demo."""
 
 
-class Form(SimpleHTTPRequestHandler):
-    """Serves the folder of the form; its page posts to ``service`` in place of the default address."""
+def create_app(service: str = "http://127.0.0.1:8000") -> Flask:
+    """The website of the demo. Its form posts to ``service``, and its inbox shows the messages in MAIL_DIR."""
+    app = Flask(__name__, static_folder="contact-form", static_url_path="/", template_folder=".")
+    spool = create_spool(Settings.from_env(os.environ))
 
-    service: ClassVar[str]
+    @app.get("/")
+    @app.get("/index.html")
+    def form() -> str:
+        return re.sub(r'(?<= action=")https?://[^/]+', service, PAGE.read_text("utf-8"))
 
-    def send_head(self) -> BinaryIO | None:
-        """Send the header fields of the page or of a file, and return what is to follow."""
-        if Path(self.translate_path(self.path)) not in {FOLDER, PAGE}:
-            return super().send_head()
-        page = re.sub(r'(?<= action=")https?://[^/]+', self.service, PAGE.read_text("utf-8")).encode()
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(page)))
-        self.end_headers()
-        return BytesIO(page)
+    @app.get("/privacidad")
+    def privacy() -> str:
+        return '<!doctype html><html lang="es"><title>Privacidad</title><p>Aquí va la política de privacidad de su web.'
 
-    def log_message(self, *_: object) -> None:
-        """Log nothing: the lines are the service's."""
+    @app.get("/inbox")
+    @app.get("/inbox/<name>")
+    def inbox(name: str | None = None) -> str:
+        letters = {}
+        for kept in reversed(spool.kept()):
+            with suppress(FileNotFoundError):  # it has been delivered meanwhile
+                letters[kept.local_part] = message_from_bytes(spool.read(kept), policy=policy.default)
+        return render_template("inbox.html", letters=letters, name=name or next(iter(letters), None))
+
+    return app
 
 
 def main() -> int:
-    """Serve both until a signal comes or the service ends; returns its exit status."""
+    """Serve the website and the service until a signal comes or the service ends; returns its exit status."""
     bind = Settings.from_env(os.environ).bind
     host, _, port = bind.rpartition(":")
     if bind.startswith("unix:") or int(port) == 0:
         sys.exit(f"BIND={bind!r}: the demo needs HOST:PORT, because a browser must find the service")
-    Form.service = f"http://{'127.0.0.1' if _is_anywhere(host) else host}:{port}"
-    form_port = os.environ.get("DEMO_PORT") or "8080"
+    service = f"http://{'127.0.0.1' if host in {'0.0.0.0', '[::]'} else host}:{port}"  # noqa: S104 - it listens nowhere
+    demo_port = os.environ.get("DEMO_PORT") or "8080"
     try:
-        form = ThreadingHTTPServer(("127.0.0.1", int(form_port)), partial(Form, directory=str(FOLDER)))
+        listener = socket.create_server(("127.0.0.1", int(demo_port)))
     except (OSError, OverflowError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "no port"
-        sys.exit(f"DEMO_PORT={form_port!r}: {reason}: set DEMO_PORT to another port, such as 8081")
-    threading.Thread(target=form.serve_forever, daemon=True).start()
-    print(f"The service: {Form.service}   The form: http://127.0.0.1:{form.server_port}", flush=True)  # noqa: T201
+        sys.exit(f"DEMO_PORT={demo_port!r}: {reason}: set DEMO_PORT to another port, such as 8081")
+    host, port = listener.getsockname()
+    website = make_server(host, port, create_app(service), threaded=True, fd=listener.fileno())
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # the lines are the service's
+    threading.Thread(target=website.serve_forever, daemon=True).start()
+    print(f"The form: http://{host}:{port}   What arrived: http://{host}:{port}/inbox", flush=True)  # noqa: T201
     # A process group of its own keeps the terminal's signals away: a worker can hang when one comes twice.
     gunicorn = subprocess.Popen([sys.executable, "-m", "gunicorn"], process_group=0)
     for number in SIGNALS:
         signal.signal(number, lambda *_: gunicorn.terminate())
     return gunicorn.wait()
-
-
-def _is_anywhere(host: str) -> bool:
-    try:
-        return ip_address(host.strip("[]")).is_unspecified
-    except ValueError:  # a name
-        return False
 
 
 if __name__ == "__main__":

@@ -1,0 +1,85 @@
+"""``make demo``: what a visitor sends is shown in the inbox."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, expect
+
+from tests.browser.visitor import FIELDS, RULES, SCREENSHOTS, VIEWPORTS, Visitor
+from tests.chromium import axe_findings
+from tests.factories import contact_body
+from tests.ports import free_port
+from tests.server.gunicorn import Server, serving
+
+DEMO_PORT = free_port()
+SITE = f"http://127.0.0.1:{DEMO_PORT}"
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Server]:
+    """The service of a demo whose website is at SITE."""
+    environ = {"BIND": f"127.0.0.1:{free_port()}", "DEMO_PORT": str(DEMO_PORT)}
+    with serving(tmp_path, command=(sys.executable, "-m", "examples.demo"), **environ) as server:
+        yield server
+
+
+@pytest.fixture
+def inbox(context: BrowserContext, service: Server) -> Visitor:  # noqa: ARG001 - its messages are shown
+    inbox = Visitor(context.new_page(), f"{SITE}/inbox")
+    inbox.open()
+    return inbox
+
+
+@pytest.mark.parametrize("path", ["/", "/index.html"])
+def test_what_a_visitor_sends_appears_in_the_open_inbox(context: BrowserContext, inbox: Visitor, path: str) -> None:
+    company = """<b title='"'>Sol & Mar"""
+    visitor = Visitor(context.new_page(), SITE + path)
+    visitor.open()
+    visitor.fill(empresa=company)
+    visitor.send()
+    visitor.sees_the_end()
+
+    page = inbox.page
+    letter = page.frame_locator("iframe[sandbox='']").get_by_role("main")
+    expect(letter.get_by_text(company)).to_be_visible()
+    expect(letter).to_contain_text("¿Es posible el jueves?")
+    expect(page.get_by_role("heading", level=2)).to_contain_text(company)
+    text, header = page.locator("pre").all_inner_texts()
+    assert f"\nEmpresa: {company}\n" in text
+    assert f"\nReply-To: {FIELDS['nombre']} <{FIELDS['email']}>\n" in header
+    for layout, size in VIEWPORTS.items():
+        page.set_viewport_size(size)
+        page.screenshot(path=SCREENSHOTS / f"inbox-{layout}.png", full_page=True, scale="css")
+        # axe-core's script does not reach into the frame, as no script does.
+        assert [rule for rule, *_ in axe_findings(page, rules=RULES)] == ["frame-tested"]
+
+
+def test_the_letter_that_is_read_stays_while_others_arrive(service: Server, inbox: Visitor) -> None:
+    senders = ["Ana", "Luis", "Eva"]
+    read = inbox.page.get_by_role("main").locator("pre").first
+
+    for number, name in enumerate(senders):
+        body = json.dumps(contact_body(nombre=name)).encode()
+        client = replace(service, client=f"127.0.0.{number + 2}")
+        client.request("POST", "/api/v1/contact", body, {"Content-Type": "application/json"})
+        expect(inbox.page.get_by_role("listitem")).to_have_count(number + 1)
+        expect(read).to_contain_text(f"Nombre: {'Ana' if number == 2 else name}")
+        if name == "Luis":
+            inbox.page.get_by_role("link").last.click()
+
+    expect(inbox.page.locator("[aria-current]")).to_have_count(1)
+
+
+def test_the_link_of_the_form_to_the_privacy_policy_leads_somewhere(context: BrowserContext, service: Server) -> None:  # noqa: ARG001 - the website is its demo's
+    page = context.new_page()
+    page.goto(SITE)
+
+    page.get_by_role("link", name="Política de privacidad").click()
+
+    expect(page.get_by_text("Aquí va la política de privacidad")).to_be_visible()

@@ -1,0 +1,57 @@
+"""``make demo``: what it says when it cannot start, and how it ends."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.ports import free_port
+from tests.server.gunicorn import PATIENCE, serving, start
+
+DEMO = (sys.executable, "-m", "examples.demo")
+
+REFUSED = {
+    "a unix socket": ({"BIND": "unix:/run/demo.sock"}, "BIND='unix:/run/demo.sock': the demo needs HOST:PORT"),
+    "any port": ({"BIND": "127.0.0.1:0"}, "BIND='127.0.0.1:0': the demo needs HOST:PORT"),
+    "no port": ({"DEMO_PORT": "http"}, "DEMO_PORT='http': no port: set DEMO_PORT to another port"),
+    "beyond the last port": ({"DEMO_PORT": "65536"}, "DEMO_PORT='65536': no port: set"),
+    "a fault of the service's settings": ({"THREADS": "0"}, "THREADS='0': expected a number from 1 to 1024"),
+}
+"""The settings, and the line that names what is wrong."""
+
+
+@pytest.mark.parametrize(("environ", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_fault_of_the_settings_is_said_in_one_line(tmp_path: Path, environ: dict[str, str], said: str) -> None:
+    process, log = start(tmp_path, command=DEMO, **{"BIND": "127.0.0.1:8000"} | environ)
+
+    assert process.wait(PATIENCE) == 1
+    assert log.read_text().startswith(said)
+    assert log.read_text().count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process, log = start(tmp_path, command=DEMO, BIND="127.0.0.1:8000", DEMO_PORT=str(port))
+
+        assert process.wait(PATIENCE) == 1
+    assert log.read_text().startswith(f"DEMO_PORT='{port}': Address already in use")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_service_and_the_website(tmp_path: Path, number: signal.Signals) -> None:
+    ports = [free_port(), free_port()]
+    environ = {"BIND": f"127.0.0.1:{ports[0]}", "DEMO_PORT": str(ports[1])}
+
+    with serving(tmp_path, command=DEMO, **environ) as server:
+        socket.create_connection(("127.0.0.1", ports[1]), PATIENCE).close()
+        server.process.send_signal(number)
+
+        assert server.process.wait(PATIENCE) == 0
+    for port in ports:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), PATIENCE)
