@@ -18,13 +18,14 @@ NEEDS_test-message := npm:npm spamassassin:spamassassin
 NEEDS_test-redis := redis-server:redis-server
 NEEDS_test-mta := postfix:postfix postfix:libsasl2-modules
 NEEDS_test-monitoring := promtool:prometheus
+NEEDS_test-container := buildah:buildah debootstrap:debootstrap
 NEEDS_attack := nginx:nginx $(NEEDS_test-redis)
 NEEDS_check := $(NEEDS_lint-api) $(NEEDS_test-deploy) $(NEEDS_test-browser) $(NEEDS_test-redis)
 NEEDS_test-bounds := $(NEEDS_test-redis)
 NEEDS_fuzz := $(NEEDS_test-redis)
 NEEDS_docs := $(NEEDS_lint-api)
-NEEDS_nightly := $(NEEDS_check) $(NEEDS_test-mta) $(NEEDS_test-monitoring) $(NEEDS_test-message) firefox-esr:firefox-esr \
-	opendkim:opendkim opendkim-genkey:opendkim-tools
+NEEDS_nightly := $(NEEDS_check) $(NEEDS_test-mta) $(NEEDS_test-monitoring) $(NEEDS_test-message) $(NEEDS_test-container) \
+	firefox-esr:firefox-esr opendkim:opendkim opendkim-genkey:opendkim-tools
 NEEDS_bench := wrk:wrk $(NEEDS_attack) $(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)):php-fpm
 
 # Debian keeps servers where only root looks for programs.
@@ -52,7 +53,7 @@ libraries = echo "Installing the libraries of $(2) into $(1)" && $(call fetch,pi
 	--quiet --disable-pip-version-check --require-hashes -r $(2))
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo install deps test test-deploy test-browser test-message test-redis test-mta test-monitoring test-clients test-bounds attack lint lint-api format check nightly fuzz bench docs lock clean
+.PHONY: help run demo install deps test test-deploy test-browser test-message test-redis test-mta test-monitoring test-container test-clients test-bounds attack lint lint-api format check nightly fuzz bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +94,12 @@ test-mta: need-test-mta $(VENV)/.dev ## Hand messages over to a real Postfix, on
 
 test-monitoring: need-test-monitoring $(VENV)/.dev ## Test deploy/prometheus with promtool
 	$(BIN)/python -m pytest --numprocesses=2 tests/monitoring
+
+# Only root makes a Debian and changes its own root. The schemas are those that the two packages bring.
+test-container: need-test-container $(VENV)/.dev ## Build the image on a bare Debian and run it; check compose.yaml and the manifest (as root)
+	$(BIN)/uvx --quiet check-jsonschema@0.39.0 --builtin-schema vendor.compose-spec compose.yaml
+	$(BIN)/uvx --quiet kubernetes-validate@1.37.0 --strict deploy/kubernetes.yaml
+	$(AS_ROOT) env PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -p no:cacheprovider tests/container
 
 test-clients: $(VENV)/.dev ## Generate a client from the document, and call the service with it
 	$(BIN)/python -m pytest tests/clients
@@ -155,7 +162,7 @@ check: need-check $(VENV)/.dev node_modules/.package-lock.json ## Run the linter
 MARKED := test test-deploy test-browser test-mta test-monitoring attack
 nightly: need-nightly $(VENV)/.dev node_modules/.package-lock.json ## Run what takes too long for each change (an hour)
 	KILLS=50 PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going $(MARKED); status=$$?; \
-	$(MAKE) --keep-going test-clients test-message test-bounds fuzz && exit $$status
+	$(MAKE) --keep-going test-clients test-message test-container test-bounds fuzz && exit $$status
 
 PROPERTIES := tests/fuzz tests/ratelimit tests/redis/test_shared.py tests/contact/test_composer.py tests/test_mailbox.py
 fuzz: need-fuzz $(VENV)/.dev ## Try tens of thousands of hostile requests, and new cases of all properties (half an hour)
