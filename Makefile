@@ -95,7 +95,7 @@ test-mta: need-test-mta $(VENV)/.dev ## Hand messages over to a real Postfix, on
 test-monitoring: need-test-monitoring $(VENV)/.dev ## Test deploy/prometheus with promtool
 	$(BIN)/python -m pytest --numprocesses=2 tests/monitoring
 
-# Only root makes a Debian and changes its own root. The schemas are those that the two packages bring.
+# Only root makes a Debian. The two tools bring the schemas; they are large, so no lock file has them.
 test-container: need-test-container $(VENV)/.dev ## Build the image on a bare Debian and run it; check compose.yaml and the manifest (as root)
 	$(BIN)/uvx --quiet check-jsonschema@0.39.0 --builtin-schema vendor.compose-spec compose.yaml
 	$(BIN)/uvx --quiet kubernetes-validate@1.37.0 --strict deploy/kubernetes.yaml

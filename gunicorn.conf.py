@@ -52,7 +52,7 @@ worker_connections = max(threads, min(1000, free_files))
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - mkdtemp makes a folder of its own in it
 
-# A worker shows in a file that it lives. A container may have no disk that it can write.
+# A worker touches a file to show that it is alive. The disk of a container may be read-only.
 worker_tmp_dir = MEMORY
 
 # Only the app believes a proxy, as TRUSTED_PROXIES says. gunicorn itself would trust 127.0.0.1 and every peer on a unix

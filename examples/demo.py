@@ -21,8 +21,12 @@ from app.mail.spool import create_spool
 from app.settings import Settings
 
 PAGE = Path(__file__).with_name("contact-form") / "index.html"
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-"""The signals that end a demo."""
+LINK = '<p style="text-align: center"><a href="/inbox">Demo: lo que ha llegado</a></p></body>'
+PRIVACY = """<!doctype html><html lang="es"><title>Privacidad</title><link rel="stylesheet" href="/page.css">
+<meta name="viewport" content="width=device-width"><main><h1>Política de privacidad</h1>
+<p>Aquí va la de su empresa. <a href="/">Volver al formulario</a></main>"""
+ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD}
+"""The signals that end a demo; the last one says that the service has ended."""
 
 
 def create_app(service: str = "http://127.0.0.1:8000") -> Flask:
@@ -33,11 +37,12 @@ def create_app(service: str = "http://127.0.0.1:8000") -> Flask:
     @app.get("/")
     @app.get("/index.html")
     def form() -> str:
-        return re.sub(r'(?<= action=")https?://[^/]+', service, PAGE.read_text("utf-8"))
+        page = PAGE.read_text("utf-8").replace("</body>", LINK)
+        return re.sub(r'(?<= action=")https?://[^/]+', service, page)
 
     @app.get("/privacidad")
     def privacy() -> str:
-        return '<!doctype html><html lang="es"><title>Privacidad</title><p>Aquí va la política de privacidad de su web.'
+        return PRIVACY
 
     @app.get("/inbox")
     @app.get("/inbox/<name>")
@@ -62,17 +67,18 @@ def main() -> int:
     try:
         listener = socket.create_server(("127.0.0.1", int(demo_port)))
     except (OSError, OverflowError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no port"
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no port"
         sys.exit(f"DEMO_PORT={demo_port!r}: {reason}: set DEMO_PORT to another port, such as 8081")
     host, port = listener.getsockname()
     website = make_server(host, port, create_app(service), threaded=True, fd=listener.fileno())
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # the lines are the service's
-    threading.Thread(target=website.serve_forever, daemon=True).start()
     print(f"The form: http://{host}:{port}   What arrived: http://{host}:{port}/inbox", flush=True)  # noqa: T201
     # A process group of its own keeps the terminal's signals away: a worker can hang when one comes twice.
     gunicorn = subprocess.Popen([sys.executable, "-m", "gunicorn"], process_group=0)
-    for number in SIGNALS:
-        signal.signal(number, lambda *_: gunicorn.terminate())
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # else another thread may take the signal, and nobody wakes
+    threading.Thread(target=website.serve_forever, daemon=True).start()
+    signal.sigwait(ENDS)
+    gunicorn.terminate()
     return gunicorn.wait()
 
 

@@ -76,10 +76,15 @@ def test_the_letter_that_is_read_stays_while_others_arrive(service: Server, inbo
     expect(inbox.page.locator("[aria-current]")).to_have_count(1)
 
 
-def test_the_link_of_the_form_to_the_privacy_policy_leads_somewhere(context: BrowserContext, service: Server) -> None:  # noqa: ARG001 - the website is its demo's
+def test_every_link_of_the_website_leads_somewhere(context: BrowserContext, service: Server) -> None:  # noqa: ARG001 - the website is its demo's
     page = context.new_page()
     page.goto(SITE)
 
     page.get_by_role("link", name="Política de privacidad").click()
 
-    expect(page.get_by_text("Aquí va la política de privacidad")).to_be_visible()
+    expect(page.get_by_role("heading", name="Política de privacidad")).to_be_visible()
+    page.get_by_role("link", name="Volver al formulario").click()
+    page.get_by_role("link", name="Demo: lo que ha llegado").click()
+    expect(page.get_by_text("Todavía no ha llegado nada.")).to_be_visible()
+    page.goto(f"{SITE}/inbox/delivered")
+    expect(page.get_by_text("Este mensaje ya no está aquí.")).to_be_visible()

@@ -65,9 +65,9 @@ class Buildah:
         # Nobody but root may read the files of a clone that was made under a strict umask.
         context = directory / "context"
         context.mkdir()
-        parts = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
-        copy = ["cp", "-r", "Containerfile", ".dockerignore", ".containerignore", *parts, str(context)]
-        subprocess.run(copy, cwd=ROOT, umask=0o077, check=True)
+        parts = " ".join(line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[0] == "!")
+        copy = f"cp -r Containerfile .dockerignore .containerignore {parts} {context}"
+        subprocess.run(["sh", "-c", copy], cwd=ROOT, umask=0o077, check=True)
         arguments = ("--build-arg", "BASE=localhost/base", "--build-arg", f"RELEASE={RELEASE}")
         self("build", "--isolation", "chroot", "--format", "docker", "--tag", "image", *arguments, str(context))
         self.config: dict[str, Any] = json.loads(self("inspect", "--type", "image", "image"))["Docker"]["config"]
@@ -85,10 +85,13 @@ class Buildah:
         return int(number)
 
     @contextmanager
-    def serving(self, volume: Path, environ: dict[str, str], *volumes: str, user: str = "") -> Iterator[Container]:
-        """A container with its own command, whose root cannot be written."""
+    def serving(self, volume: Path, environ: dict[str, str], *mounts: str, user: str = "") -> Iterator[Container]:
+        """A container with its own command, whose root cannot be written. The mounts are as Compose writes them."""
         name, log_file = self("from", "localhost/image"), volume / "gunicorn.log"
         root = Path(self("mount", name))
+        # Of two volumes buildah sometimes forgets the first, so the mounts are copies.
+        for source, target in (mount.split(":")[:2] for mount in mounts):
+            self("add", "--quiet", name, str(ROOT / source), target)
         # A new volume gets the owner and the mode that its folder has in the image.
         folder = (root / STATE.lstrip("/")).stat()
         os.chown(volume, folder.st_uid, folder.st_gid)
@@ -96,8 +99,7 @@ class Buildah:
         port = free_port()
         variables = environ | {"BIND": self.environ["BIND"].replace(":8000", f":{port}")}
         options = (
-            f"--user={user or self.config['User']}",
-            *(f"--volume={each}" for each in (f"{volume}:{STATE}", *volumes)),
+            *(f"--user={user or self.config['User']}", f"--volume={volume}:{STATE}"),
             *(f"--env={name}={value}" for name, value in variables.items()),
         )
         run = (*self.command, "run", "--isolation", "chroot", *options, name, "--")

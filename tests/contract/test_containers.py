@@ -68,6 +68,13 @@ def test_the_shipped_rules_find_their_job_in_compose() -> None:
     assert jobs(COMPOSE["configs"]["prometheus"]["content"]) == jobs(CONFIGURATION.read_text())
 
 
+def test_one_service_builds_the_image_for_all() -> None:
+    users = [name for name, service in COMPOSE["services"].items() if service["image"] == SERVICE["image"]]
+
+    assert users == ["web", "demo", "web2"]
+    assert [name for name in users if "build" in COMPOSE["services"][name]] == ["web"]
+
+
 def test_what_compose_mounts_of_this_folder_is_there() -> None:
     mounts = [volume for service in COMPOSE["services"].values() for volume in service.get("volumes", [])]
     sources = {source for source in (mount.partition(":")[0] for mount in mounts) if source.startswith(".")}

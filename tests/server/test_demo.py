@@ -39,7 +39,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
         process, log = start(tmp_path, command=DEMO, BIND="127.0.0.1:8000", DEMO_PORT=str(port))
 
         assert process.wait(PATIENCE) == 1
-    assert log.read_text().startswith(f"DEMO_PORT='{port}': Address already in use")
+    assert log.read_text().startswith(f"DEMO_PORT='{port}': Address already in use: set DEMO_PORT to another port")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
