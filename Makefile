@@ -31,6 +31,8 @@ NEEDS_bench := wrk:wrk $(NEEDS_attack) $(notdir $(firstword $(wildcard /usr/sbin
 # Debian keeps servers where only root looks for programs.
 export PATH := $(PATH):/usr/sbin:/sbin
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo)
+# It leaves no file of root's in the folder.
+PYTEST_AS_ROOT = $(AS_ROOT) env PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="$$PYTEST_ADDOPTS" $(BIN)/python -m pytest -p no:cacheprovider
 
 # $(call missing,TARGETS): a shell's command that names the packages of the programs that are missing.
 missing = for program in $(foreach target,$(1),$(NEEDS_$(target))); do \
@@ -90,7 +92,7 @@ test-redis: need-test-redis $(VENV)/.dev ## Test the limits that processes share
 
 # A Postfix that is installed already is not touched. Its master runs as root alone.
 test-mta: need-test-mta $(VENV)/.dev ## Hand messages over to a real Postfix, on loopback ports of its own (as root)
-	$(AS_ROOT) env PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="$$PYTEST_ADDOPTS" $(BIN)/python -m pytest -p no:cacheprovider --numprocesses=2 tests/mta
+	$(PYTEST_AS_ROOT) --numprocesses=2 tests/mta
 
 test-monitoring: need-test-monitoring $(VENV)/.dev ## Test deploy/prometheus with promtool
 	$(BIN)/python -m pytest --numprocesses=2 tests/monitoring
@@ -99,7 +101,7 @@ test-monitoring: need-test-monitoring $(VENV)/.dev ## Test deploy/prometheus wit
 test-container: need-test-container $(VENV)/.dev ## Build the image on a bare Debian and run it; check compose.yaml and the manifest (as root)
 	$(BIN)/uvx --quiet check-jsonschema@0.39.0 --builtin-schema vendor.compose-spec compose.yaml
 	$(BIN)/uvx --quiet kubernetes-validate@1.37.0 --strict deploy/kubernetes.yaml
-	$(AS_ROOT) env PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -p no:cacheprovider tests/container
+	$(PYTEST_AS_ROOT) tests/container
 
 test-clients: $(VENV)/.dev ## Generate a client from the document, and call the service with it
 	$(BIN)/python -m pytest tests/clients

@@ -23,4 +23,6 @@ class Page:
         return re.findall(rf"^```{language}\n(.*?)^```", self.section(heading), re.MULTILINE | re.DOTALL)
 
 
-README, DEPLOY, MAIL = (Page((ROOT / name).read_text()) for name in ("README.md", "docs/deploy.md", "docs/mail.md"))
+README, DEPLOY, MAIL, CONTAINER = (
+    Page((ROOT / name).read_text()) for name in ("README.md", "docs/deploy.md", "docs/mail.md", "docs/container.md")
+)

@@ -32,12 +32,12 @@ class Container:
     """A container in which gunicorn serves."""
 
     server: Server
-    _run: tuple[str, ...]
+    _inside: tuple[str, ...]
     _stop_signal: str
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """What a command in the same container says, as with `docker compose exec`."""
-        return subprocess.run([*self._run, *command], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return subprocess.run([*self._inside, *command], capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     @property
     def main_process(self) -> int:
@@ -71,12 +71,11 @@ class Buildah:
         arguments = ("--build-arg", "BASE=localhost/base", "--build-arg", f"RELEASE={RELEASE}")
         self("build", "--isolation", "chroot", "--format", "docker", "--tag", "image", *arguments, str(context))
         self.config: dict[str, Any] = json.loads(self("inspect", "--type", "image", "image"))["Docker"]["config"]
+        self.user = self.config["User"].split(":")[0]
         self.environ = dict(variable.split("=", 1) for variable in self.config["Env"])
 
     def __call__(self, *arguments: str) -> str:
-        run = subprocess.run([*self.command, *arguments], capture_output=True, text=True, check=False)
-        assert run.returncode == 0, run.stdout + run.stderr
-        return run.stdout.strip()
+        return run(*self.command, *arguments)
 
     def megabytes(self, image: str) -> int:
         """How large an image is, with the layers of its base."""
@@ -102,12 +101,12 @@ class Buildah:
             *(f"--user={user or self.config['User']}", f"--volume={volume}:{STATE}"),
             *(f"--env={name}={value}" for name, value in variables.items()),
         )
-        run = (*self.command, "run", "--isolation", "chroot", *options, name, "--")
-        subprocess.run([*run, "true"], check=True)  # it makes the mount points
+        inside = (*self.command, "run", "--isolation", "chroot", *options, name, "--")
+        run(*inside, "true")  # it makes the mount points
         with log_file.open("wb") as log:
-            serve = ["unshare", "--mount", "sh", "-c", READ_ONLY, str(root), *run, *self.config["Cmd"]]
+            serve = ["unshare", "--mount", "sh", "-c", READ_ONLY, str(root), *inside, *self.config["Cmd"]]
             process = subprocess.Popen(serve, stdout=log, stderr=subprocess.STDOUT)
-        container = Container(Server(process, port, log_file), run, self.config["StopSignal"])
+        container = Container(Server(process, port, log_file), inside, self.config["StopSignal"])
         try:
             container.server.wait_until_it_answers()
             yield container
@@ -117,11 +116,16 @@ class Buildah:
             self("rm", name)
 
 
+def run(*command: str) -> str:
+    """What a command writes that must succeed."""
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout.strip()
+
+
 def make_base(directory: Path) -> None:
     """A Debian with Python and pip, in which pip reaches its index as it does here."""
-    debootstrap = ["debootstrap", "--variant=minbase", "--include=python3,python3-pip", SUITE, str(directory)]
-    run = subprocess.run(debootstrap, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stdout + run.stderr
+    run("debootstrap", "--variant=minbase", "--include=python3,python3-pip", SUITE, str(directory))
     settings = {name: os.environ[f"PIP_{name}"] for name in ("CERT", "INDEX_URL") if f"PIP_{name}" in os.environ}
     if authorities := settings.get("CERT"):
         shutil.copy(authorities, directory / "etc" / "authorities.pem")

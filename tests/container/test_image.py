@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -11,8 +9,8 @@ from threading import Event
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from tests.container.buildah import RELEASE, STATE, Buildah, Container
-from tests.factories import contact_body
+from tests.container.buildah import RELEASE, STATE, Buildah
+from tests.exposition import read as read_metrics
 from tests.mail.server import SmtpServer, text_of
 from tests.ports import free_port
 from tests.server.gunicorn import PATIENCE, ROOT
@@ -22,20 +20,12 @@ OTHER_USER = "54321"
 """A user id of which the image knows nothing. Its group is root's, as a daemon gives it."""
 
 
-def send_form(container: Container) -> int:
-    """The status of the answer to a visitor's form."""
-    body = json.dumps(contact_body()).encode()
-    response, _ = container.server.request("POST", "/api/v1/contact", body, {"Content-Type": "application/json"})
-    return response.status
-
-
 def test_the_image_is_small_and_says_how_it_is_run(buildah: Buildah) -> None:
     assert buildah.megabytes("localhost/image") - buildah.megabytes("localhost/base") < 120
     assert buildah.config["StopSignal"] == "SIGTERM"
     assert list(buildah.config["Volumes"]) == [STATE]
-    assert buildah.config["User"].split(":")[0] not in {"", "0", "root"}
-    # The manifest's runAsNonRoot takes a number alone.
-    assert buildah.config["User"].split(":")[0].isdigit()
+    assert buildah.user not in {"", "0", "root"}
+    assert buildah.user.isdigit()  # the manifest's runAsNonRoot takes a number alone
 
 
 @pytest.mark.parametrize("user", ["", OTHER_USER], ids=["its own user", "another user"])
@@ -43,11 +33,11 @@ def test_a_form_goes_in_and_a_letter_comes_out(buildah: Buildah, tmp_path: Path,
     check_health = buildah.config["Healthcheck"]["Test"][1:]
     with SmtpServer() as mail_server, buildah.serving(tmp_path, mail_server.environ, user=user) as container:
         process = Path(f"/proc/{container.main_process}")
-        assert process.stat().st_uid == int(user or buildah.config["User"].split(":")[0])
+        assert process.stat().st_uid == int(user or buildah.user)
         with pytest.raises(OSError, match="Read-only file system"):
             (process / "root" / "tmp" / "file").touch()
 
-        assert send_form(container) == 200
+        assert container.server.post_form()[0].status == 200
         assert container.run("flask", "mail", "status").stdout.startswith("OK")
         assert container.run(*check_health).returncode == 0
         assert container.stop() == 0
@@ -62,7 +52,7 @@ def test_a_kept_message_is_delivered_by_the_next_container_of_the_volume(buildah
     with SmtpServer() as mail_server:
         environ = mail_server.environ
     with buildah.serving(tmp_path, environ) as container:
-        assert send_form(container) == 500
+        assert container.server.post_form()[0].status == 500
     with mail_server, buildah.serving(tmp_path, environ):
         # The service tries it again at its start.
         wait_until(lambda: not any((tmp_path / "mail" / "new").iterdir()))
@@ -83,24 +73,22 @@ def test_a_form_under_way_is_answered_before_the_container_stops(buildah: Builda
         buildah.serving(tmp_path, mail_server.environ) as container,
         ThreadPoolExecutor(2) as visitor_and_daemon,
     ):
-        answer = visitor_and_daemon.submit(send_form, container)
+        answer = visitor_and_daemon.submit(container.server.post_form)
         assert arrived.wait(PATIENCE)
         stopped = visitor_and_daemon.submit(container.stop)
         container.server.wait_for("Handling signal: term")
         told.set()
 
-        assert answer.result() == 200
+        assert answer.result()[0].status == 200
         assert stopped.result() == 0
     assert len(mail_server.arrivals) == 1
 
 
 def test_metrics_and_shared_limits_need_only_their_settings(buildah: Buildah, tmp_path: Path) -> None:
-    metrics = f"0.0.0.0:{free_port()}"
-    environ = {"METRICS_BIND": metrics, "RATE_LIMIT_STORAGE": f"redis://127.0.0.1:{free_port()}"}
+    port = free_port()
+    environ = {"METRICS_BIND": f"0.0.0.0:{port}", "RATE_LIMIT_STORAGE": f"redis://127.0.0.1:{free_port()}"}
     with buildah.serving(tmp_path, environ):
-        address = metrics.replace("0.0.0.0", "http://127.0.0.1")
-        with urllib.request.urlopen(f"{address}/metrics", timeout=PATIENCE) as response:  # noqa: S310 - it is http
-            assert f'service_info{{version="{RELEASE}"}} 1' in response.read().decode()
+        assert f'service_info{{version="{RELEASE}"}} 1' in read_metrics(f"127.0.0.1:{port}")
 
 
 def test_the_demo_of_compose_shows_what_is_kept(buildah: Buildah, tmp_path: Path) -> None:
@@ -109,7 +97,7 @@ def test_the_demo_of_compose_shows_what_is_kept(buildah: Buildah, tmp_path: Path
     read = f"import urllib.request as client; print(client.urlopen('http://127.0.0.1:{port}/inbox').read().decode())"
     examples, _ = demo["volumes"]
     with buildah.serving(tmp_path, demo["environment"], examples) as container:
-        assert send_form(container) == 200
+        assert container.server.post_form()[0].status == 200
         serve = f"{demo['command'].replace('8080', str(port))} & trap 'kill $!' EXIT"
         # It ends when the demo does.
         shown = container.run("sh", "-c", f'{serve}; while kill -0 $! && ! python3 -c "{read}"; do sleep 0.1; done')

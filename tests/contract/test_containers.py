@@ -12,6 +12,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from tests.monitoring.rules import CONFIGURATION
+from tests.pages import CONTAINER as PAGE
 from tests.server.gunicorn import ROOT
 
 CONTAINERFILE = (ROOT / "Containerfile").read_text()
@@ -84,7 +85,7 @@ def test_what_compose_mounts_of_this_folder_is_there() -> None:
 
 
 def test_the_page_leads_nginx_to_the_published_port() -> None:
-    (edit,) = re.findall(r"^(sed .*) > /etc/nginx/", (ROOT / "docs" / "container.md").read_text(), re.MULTILINE)
+    (edit,) = re.findall(r"^(sed .*) > /etc/nginx/", PAGE.text, re.MULTILINE)
     configured = subprocess.check_output(["sh", "-c", edit], cwd=ROOT, text=True)
     (published,) = SERVICE["ports"]
 

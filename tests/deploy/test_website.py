@@ -301,9 +301,8 @@ def test_the_places_of_nginx_s_answers_are_missing_pages_of_the_website(tmp_path
 
 def test_slow_clients_are_limited_and_reach_no_process(beside: Website) -> None:
     greedy = new_client()
-    wait_until(
-        lambda: beside.site.sockets(*INSTANCES) == len(INSTANCES)
-    )  # their listeners alone: earlier requests have ended
+    # Once earlier requests have ended, only the sockets that listen are left.
+    wait_until(lambda: beside.site.sockets(*INSTANCES) == len(INSTANCES))
     with holding_connections(beside.site, greedy):
         refused = beside.site.request("GET", "/api", client=greedy)
         page = beside.site.request("GET", "/", client=greedy)

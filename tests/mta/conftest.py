@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from tests.factories import contact_body
 from tests.mta.postfix import PATIENCE
 from tests.server.gunicorn import ROOT, Server, serving
 
@@ -34,9 +33,7 @@ class Service:
 
     def post(self, **fields: Any) -> tuple[int, str | None]:
         """What a visitor with an address of its own is answered: the status and the error's code."""
-        server = replace(self.server, client=next(self._clients))
-        body = json.dumps(contact_body(**fields)).encode()
-        response, answer = server.request("POST", "/api/v1/contact", body, {"Content-Type": "application/json"})
+        response, answer = replace(self.server, client=next(self._clients)).post_form(**fields)
         return response.status, json.loads(answer).get("error", {}).get("code")
 
     def mail(self, command: str) -> subprocess.CompletedProcess[str]:

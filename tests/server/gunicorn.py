@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import re
 import socket
@@ -13,7 +14,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from tests.factories import contact_body
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -100,6 +103,11 @@ class Server:
         self.wait_for_line_of(response)
         return response, body
 
+    def post_form(self, **fields: Any) -> tuple[http.client.HTTPResponse, bytes]:
+        """Post a form as the website sends it, with these fields changed."""
+        body = json.dumps(contact_body(**fields)).encode()
+        return self.request("POST", "/api/v1/contact", body, {"Content-Type": "application/json"})
+
     def wait_for_line_of(self, response: http.client.HTTPResponse) -> None:
         """Return once the log has the line of an answered request, and so all that was logged before it."""
         request_id = response.headers["X-Request-ID"]
@@ -109,6 +117,7 @@ class Server:
 
 
 GUNICORN = (sys.executable, "-m", "gunicorn")
+DEMO = (sys.executable, "-m", "examples.demo")
 
 
 def start(

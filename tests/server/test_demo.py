@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import signal
 import socket
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.ports import free_port
-from tests.server.gunicorn import PATIENCE, serving, start
-
-DEMO = (sys.executable, "-m", "examples.demo")
+from tests.server.gunicorn import DEMO, PATIENCE, serving, start
 
 REFUSED = {
     "a unix socket": ({"BIND": "unix:/run/demo.sock"}, "BIND='unix:/run/demo.sock': the demo needs HOST:PORT"),
