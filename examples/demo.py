@@ -69,10 +69,11 @@ def main() -> int:
     except (OSError, OverflowError, ValueError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no port"
         sys.exit(f"DEMO_PORT={demo_port!r}: {reason}: set DEMO_PORT to another port, such as 8081")
-    host, port = listener.getsockname()
-    website = make_server(host, port, create_app(service), threaded=True, fd=listener.fileno())
+    site_host, site_port = listener.getsockname()
+    site = f"http://{site_host}:{site_port}"
+    website = make_server(site_host, site_port, create_app(service), threaded=True, fd=listener.fileno())
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # the lines are the service's
-    print(f"The form: http://{host}:{port}   What arrived: http://{host}:{port}/inbox", flush=True)  # noqa: T201
+    print(f"The form: {site}   What arrived: {site}/inbox", flush=True)  # noqa: T201
     # A process group of its own keeps the terminal's signals away: a worker can hang when one comes twice.
     gunicorn = subprocess.Popen([sys.executable, "-m", "gunicorn"], process_group=0)
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # else another thread may take the signal, and nobody wakes
