@@ -25,7 +25,7 @@ from statistics import median
 from typing import NamedTuple
 
 from app.contact.composer import Composer
-from app.contact.schema import examine
+from app.contact.schema import validate
 from app.settings import Settings
 from bench.findings import Bar, Chart, Findings, Goal, figure
 from bench.machine import SERVER_CORE, pinned
@@ -117,7 +117,7 @@ def measure(directory: Path) -> Findings:
 
 def _compose(settings: Settings) -> float:
     """Microseconds of processor time for a message: the median of the rounds."""
-    values, _ = examine(FORM)
+    values, _ = validate(FORM)
     composer = Composer(settings.mail_from, settings.recipients, settings.mail_timezone)
 
     def turn() -> float:

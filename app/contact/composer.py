@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from app.contact.letter import Letter
-from app.contact.typed import direction, isolated
+from app.contact.letter import EmailView
+from app.contact.visible_text import direction, isolated
 from app.mail.message import KIND_HEADER, REFERENCE_HEADER, Message, reference, write
 from app.mailbox import Mailbox, address_list, unstructured
 
@@ -63,7 +63,7 @@ class Composer:
     def compose(self, values: dict[str, Any], request_id: str) -> Message:
         """The message of a checked submission. Its Message-ID begins with the id of the request."""
         now = datetime.now(self._timezone)
-        letter = Letter(values, received=_received(now, self._timezone.key), reference=reference(request_id))
+        letter = EmailView(values, received=_received(now, self._timezone.key), reference=reference(request_id))
         # A trusted proxy may give two requests the same id. A mail server must not take the second message for a copy.
         message_id = f"<{request_id}.{secrets.token_hex(8)}@{self._sender.domain}>"
         headers = [
@@ -91,7 +91,7 @@ def _received(at: datetime, zone: str) -> str:
     return f"Recibido el {at:%d/%m/%Y a las %H:%M} ({place}) desde el formulario de la web."
 
 
-def _reply_to(letter: Letter) -> list[tuple[str, str]]:
+def _reply_to(letter: EmailView) -> list[tuple[str, str]]:
     """The Reply-To field; none when a header cannot carry the visitor's address, which the body shows anyway."""
     if not letter.reply_to:
         return []

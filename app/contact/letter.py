@@ -8,7 +8,7 @@ from urllib.parse import quote
 from email_validator import ValidatedEmail
 
 from app.contact.submission import HONEYPOT, KINDS, SUBJECTS
-from app.contact.typed import isolated, one_line, shorten, visible
+from app.contact.visible_text import isolated, one_line, shorten, visible
 
 SENDER = {"nombre": "Nombre", "empresa": "Empresa", "email": "Correo electrónico", "telefono": "Teléfono"}
 """The labels of the fields that say who writes, in the order of the letter."""
@@ -62,7 +62,7 @@ class Field(NamedTuple):
     items: "tuple[Field, ...]" = ()
 
 
-class Letter:
+class EmailView:
     """The letter to the sales team, made of a checked submission. What has nothing to be seen is left empty."""
 
     def __init__(self, values: dict[str, Any], *, received: str, reference: str) -> None:

@@ -9,7 +9,7 @@ from marshmallow import INCLUDE, Schema, ValidationError, fields, pre_load
 from marshmallow.validate import Length, OneOf
 
 from app.contact.submission import FORM_TYPES
-from app.contact.typed import BLANK_ENDS, visible, with_lf
+from app.contact.visible_text import BLANK_ENDS, visible, with_lf
 
 MAX_ADDRESS_BYTES = 254
 """The longest address in bytes. A path has 256, its angle brackets included (RFC 5321, section 4.5.3.1.3)."""
@@ -90,7 +90,7 @@ FIELDS = frozenset(_SCHEMA.fields)
 """The names of the specification's fields."""
 
 
-def examine(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[str]]]:
+def validate(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """The valid fields, converted and in the order of the body, and the Spanish faults of the others by field."""
     faults: dict[str, list[str]] = {}
     try:

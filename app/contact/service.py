@@ -6,7 +6,7 @@ from typing import Any
 
 from app.contact.antispam import check_age, check_captcha
 from app.contact.composer import Composer
-from app.contact.schema import examine
+from app.contact.schema import validate
 from app.contact.submission import FORM_TYPES, HONEYPOT, Outcome
 from app.errors import ApiError, ErrorCode
 from app.mail.mailer import DeliveryError, Mailer
@@ -27,7 +27,7 @@ class ContactService:
 
         Raises ApiError for the first check that fails, in the order of the contract, or for a failed delivery.
         """
-        values, faults = examine(body)
+        values, faults = validate(body)
         if values.get(HONEYPOT):  # white space is text
             logger.info("submission discarded: honeypot")
             return Outcome.DISCARDED

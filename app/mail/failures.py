@@ -37,7 +37,7 @@ class About(Enum):
     BUSY = "a 4xx to one of them: the mail server takes no message now"
     SERVER = "the mail server or the way there: the next message may meet the same"
     IN_DOUBT = "the content was sent and no reply came, so the mail server may have taken the message"
-    HERE = "this machine: its disk, a bulkhead that is full, a mistake in the code"
+    LOCAL = "this machine: its disk, a bulkhead that is full, a mistake in the code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Failure:
     """A failed hand-over. ``logged`` has the server's text only before the login: later, it can quote an address."""
 
     about: About
-    word: str  # the server's reply code if there is one, else the class of the error
+    code: str  # the server's reply code if there is one, else the class of the error
     logged: str
     sentence: str = field(repr=False)  # one line for the operator, with the server's text: not for a log
 
@@ -65,14 +65,14 @@ def failure_of(error: Exception) -> Failure:
         timeout = timeout.__cause__ or timeout.__context__
     codes = sorted({code for code, _ in replies})
     lowest = codes[0] if codes else -1  # it is -1 when a reply has none
-    word = str(lowest) if lowest >= 0 else type(timeout or error).__name__
+    code = str(lowest) if lowest >= 0 else type(timeout or error).__name__
     told = quote(replies[0]) if type(error) in _BEFORE_LOGIN else ", ".join(str(code) for code in codes if code >= 0)
     logged = f"{type(error).__name__} {told}".rstrip()
     about = _about(error, lowest)
     if timeout and not replies and about is not About.IN_DOUBT:
-        return Failure(about, word, logged, "the mail server did not answer within SMTP_TIMEOUT")
-    words = "" if about is About.HERE else next(words for kind, words in _SENTENCES.items() if isinstance(error, kind))
-    return Failure(about, word, logged, words + cut("; ".join(dict.fromkeys(map(quote, replies))) or said))
+        return Failure(about, code, logged, "the mail server did not answer within SMTP_TIMEOUT")
+    words = "" if about is About.LOCAL else next(words for kind, words in _SENTENCES.items() if isinstance(error, kind))
+    return Failure(about, code, logged, words + cut("; ".join(dict.fromkeys(map(quote, replies))) or said))
 
 
 def _about(error: Exception, code: int) -> About:
@@ -82,7 +82,7 @@ def _about(error: Exception, code: int) -> About:
     if isinstance(error, with_reply) and code in range(400, 600):
         return About.MESSAGE if code in PERMANENT else About.BUSY
     # All of smtplib's exceptions are OSErrors, and of these only what fails on the disk names a file.
-    return About.SERVER if isinstance(error, OSError) and error.filename is None else About.HERE
+    return About.SERVER if isinstance(error, OSError) and error.filename is None else About.LOCAL
 
 
 def quote(reply: tuple[int, bytes | str]) -> str:

@@ -58,9 +58,9 @@ class Kept(NamedTuple):
     tries: int
     """The attempts that have ended. An attempt also counts once the content is sent."""
     steps: int
-    """The steps of the schedule that are used up. An attempt out of turn uses none."""
+    """The steps of the schedule that are used up. An early attempt uses none."""
     tried_at: float | None
-    word: str
+    last_code: str
     """The outcome of the last attempt: a reply code or the class of an error; empty when there is none."""
     is_doubtful: bool
     """The server may have taken the message, or is just being sent it."""
@@ -88,13 +88,13 @@ class Kept(NamedTuple):
         """True when the service should try again in its turn."""
         return self.next_try is not None and now >= self.next_try
 
-    def after(self, now: float, word: str = "", *, refused: bool = False, mark: str = "") -> str:
+    def after(self, now: float, code: str = "", *, refused: bool = False, mark: str = "") -> str:
         """The path after an attempt that began ``now``. A message in doubt stays so."""
         verdict, mark = "refused" if refused else "waiting", mark or (DOUBT if self.is_doubtful else "")
         steps, turn = self.steps + self.is_due(now), ""
         if self.tries and self.next_try and not self.is_due(now):
-            turn = f".{int(self.next_try)}"  # an attempt out of turn does not move the next turn
-        outcome = f"{verdict}={word}.{self.form_type}.{steps}{turn}{mark}"
+            turn = f".{int(self.next_try)}"  # an early attempt does not move the next turn
+        outcome = f"{verdict}={code}.{self.form_type}.{steps}{turn}{mark}"
         return f"new/{self.unique},tries={self.tries + 1},last={now:.3f},{outcome}"
 
 
@@ -108,7 +108,7 @@ def read_path(path: str, now: float, *, has_server: bool) -> Kept | None:
     match = _NAME.fullmatch(path)
     if match is None:
         return None
-    unique, nanoseconds, local_part, tried, last, verdict, word, form_type, step, later, mark = match.groups()
+    unique, nanoseconds, local_part, tried, last, verdict, code, form_type, step, later, mark = match.groups()
     stored_at, tries, steps, doubtful = int(nanoseconds) / 1e9, int(tried), int(step), mark is not None
     since = float(last)
     tried_at = since if tries else None
@@ -127,7 +127,7 @@ def read_path(path: str, now: float, *, has_server: bool) -> Kept | None:
     elif is_last and now >= ends_at:
         state = State.GIVEN_UP
     next_try = turn if state is State.WAITING and not is_last else None
-    known = (stored_at, unique, path, local_part, form_type, tries, steps, tried_at, word, doubtful)
+    known = (stored_at, unique, path, local_part, form_type, tries, steps, tried_at, code, doubtful)
     return Kept(*known, state, next_try)
 
 
@@ -139,3 +139,7 @@ class Census:
         self.counts = Counter(kept.state for kept in youngest_first)
         self.oldest = {kept.state: kept.stored_at for kept in youngest_first}
         """The time at which the oldest message in each state was stored, in seconds since 1970."""
+
+    def age(self, state: State, now: float) -> float:
+        """Seconds since the oldest message in that state was stored; 0 without one."""
+        return max(0.0, now - self.oldest.get(state, now))

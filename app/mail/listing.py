@@ -21,8 +21,8 @@ HEADING = _ROW.format("AGE", "FORM", "REFERENCE", "TRIES", "LAST CODE", "NEXT TR
 def row(kept: Kept, now: float) -> str:
     """The line of a message in the table, below HEADING."""
     age, next_try = duration(now - kept.stored_at), _time_to(kept.next_try, now)
-    form_type, reference, word = (fact or "-" for fact in (kept.form_type, kept.reference, kept.word))
-    return _ROW.format(age, form_type, reference, kept.tries, word, next_try, kept.state, kept.local_part)
+    form_type, reference, code = (fact or "-" for fact in (kept.form_type, kept.reference, kept.last_code))
+    return _ROW.format(age, form_type, reference, kept.tries, code, next_try, kept.state, kept.local_part)
 
 
 def as_json(kept: Kept, now: float) -> str:
@@ -32,7 +32,7 @@ def as_json(kept: Kept, now: float) -> str:
         "reference": kept.reference,
         "state": kept.state,
         "attempts": kept.tries,
-        "last_code": kept.word or None,
+        "last_code": kept.last_code or None,
         "last_try_at": _iso(kept.tried_at),
         "next_try_at": _iso(kept.next_try),
         "stored_at": _iso(kept.stored_at),
@@ -42,19 +42,19 @@ def as_json(kept: Kept, now: float) -> str:
     return json.dumps(facts)
 
 
-def whole(kept: Kept, content: bytes, now: float) -> Iterator[str]:
+def show(kept: Kept, content: bytes, now: float) -> Iterator[str]:
     """The lines of one message, decoded. Nothing in them gives a command to a terminal."""
     parsed = message_from_bytes(content)
     plain = (part.get_payload(decode=True) for part in parsed.walk() if part.get_content_type() == "text/plain")
     # The first part that is plain text. The service writes UTF-8.
     text = next((octets.decode(errors="replace") for octets in plain if isinstance(octets, bytes)), "(no text)")
     last = f", the last {_ago(kept.tried_at, now)}" if kept.tried_at is not None else ""
-    word = f": {kept.word}" if kept.word else ""
+    code = f": {kept.last_code}" if kept.last_code else ""
     next_try = f" ({_iso(kept.next_try)})" if kept.next_try else ""
     yield f"Message-ID: {on_one_line(parsed['Message-ID'] or kept.local_part)}"
     yield f"Reference:  {kept.reference or '-'}"
     yield f"State:      {kept.state}"
-    yield f"Attempts:   {kept.tries}{last}{word}"
+    yield f"Attempts:   {kept.tries}{last}{code}"
     yield f"Next try:   {_time_to(kept.next_try, now)}{next_try}"
     yield f"Stored:     {_ago(kept.stored_at, now)}"
     yield f"File:       {kept.path}"

@@ -128,7 +128,7 @@ class Mailer:
                 if claim and failure.about is About.IN_DOUBT:
                     claim.note(mark=DOUBT)
                 elif claim:
-                    claim.note(failure.word, refused=failure.about is About.MESSAGE)
+                    claim.note(failure.code, refused=failure.about is About.MESSAGE)
             raise
         self._observer.handed_over(time.perf_counter() - begun, delivered=True)
         if claim:

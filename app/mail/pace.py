@@ -11,7 +11,7 @@ LIMIT, FORGETTING = 4.0, 3600.0
 LONGEST = 60.0
 """The most seconds between attempts while the mail server is busy."""
 FAILURES = 2
-"""Failures of the mail server in a row after which it counts as down. One alone may lie at the message."""
+"""Failures of the mail server in a row after which it counts as down. A single failure may be that message's fault."""
 OUTAGE = (60.0, 3600.0)
 """Seconds between attempts while the mail server is down: at first, and at most."""
 
@@ -58,12 +58,12 @@ class Pace:
         self._failures, self._doubts = 0, min(self._doubts, FAILURES)
 
     def failed(self, about: About) -> None:
-        """An attempt has failed; one refusal alone, or one message in doubt, may lie at that message."""
+        """An attempt has failed; a single refusal, or message in doubt, may be that message's fault."""
         if about is About.IN_DOUBT:
             self._doubts += 1
         elif about is About.SERVER:
             self._failures = max(self._failures + 1, FAILURES if self.check_fails else 0)
-        elif about is not About.HERE:
+        elif about is not About.LOCAL:
             self._failures = self._doubts = 0
         if about is About.BUSY:
             if self._refused_at is None:

@@ -39,7 +39,7 @@ class Redelivery:
         self._tried_at = -math.inf
 
     def server_checked(self, passed: bool) -> None:  # noqa: FBT001 - a callback of the health
-        """Take the result of a check of the mail server; once it passes, all that waits is tried out of its turn.
+        """Take the result of a check of the mail server; once it passes, all that waits is tried early.
 
         So at the start and after each failure: the server was away, or the operator has corrected the settings.
         """
@@ -60,7 +60,7 @@ class Redelivery:
                     return min(self._pace.pause, 0.5)  # a live form goes first
                 self._try_next()
         except Exception as error:  # noqa: BLE001 - the thread must go on
-            logger.error("MAIL_DIR cannot be looked after: %s", type(error).__name__)
+            logger.error("redelivery failed: %s", type(error).__name__)
         next_attempt = self._tried_at + self._pace.pause if self._queue else math.inf
         return max(0.0, min(self._next_scan, next_attempt) - time.monotonic())
 
@@ -81,7 +81,7 @@ class Redelivery:
             self._queue.extend(message for message in awake if message.is_due(now) or (is_back and message.is_untaken))
             self._pace.restart()
         if removed := self._spool.remove_unfinished():
-            logger.warning("%d files that nobody finished are removed from MAIL_DIR", removed)
+            logger.warning("%d abandoned temporary files are removed from MAIL_DIR", removed)
         ended = time.monotonic()
         if is_back or not self._is_back:  # else the server has come back meanwhile, and the next scan is due
             self._next_scan = ended + max(INTERVAL, (ended - begun) / SHARE)
@@ -100,7 +100,7 @@ class Redelivery:
             except Exception as error:  # noqa: BLE001 - the next message must have its turn
                 failure = failure_of(error)
                 logger.warning("message %s was not delivered in attempt %d: %s", *attempt, failure.logged)
-                if failure.about is About.HERE:  # it cannot be read or renamed, and must stand in nobody's way
+                if failure.about is About.LOCAL:  # it cannot be read or renamed, and must stand in nobody's way
                     self._resting[kept.path] = time.monotonic() + 900
             self._tried_at = time.monotonic()
             return

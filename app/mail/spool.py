@@ -45,9 +45,9 @@ class Claim:
             raise OSError(errno.EIO, "the message is cut off", self._spool.absolute(self.path))
         return Message(self._kept.local_part, content.replace(b"\n", b"\r\n"), self._kept.form_type)
 
-    def note(self, word: str = "", *, refused: bool = False, mark: str = "") -> None:
-        """Note what has become of the attempt in the name of the file: see Kept.word and the marks. Raises OSError."""
-        path = self._kept.after(self._begun, word, refused=refused, mark=mark)
+    def note(self, code: str = "", *, refused: bool = False, mark: str = "") -> None:
+        """Note in the name of the file what has become of the attempt: Kept.last_code and the marks; raises OSError."""
+        path = self._kept.after(self._begun, code, refused=refused, mark=mark)
         os.rename(self._spool.absolute(self.path), self._spool.absolute(path))
         self.path = path
 

@@ -9,7 +9,7 @@ import ssl
 import time
 
 from app.contact.composer import Composer
-from app.contact.schema import examine
+from app.contact.schema import validate
 from app.settings import Settings
 from bench.rounds import SECONDS
 
@@ -17,7 +17,7 @@ from bench.rounds import SECONDS
 def main() -> None:
     """Send for a while; print the number of messages, the seconds and the processor time."""
     settings = Settings.from_env(os.environ)
-    values, _ = examine({"form_type": "ventas", "email": "maria@example.com", "mensaje": "¿Es posible?\n" * 10})
+    values, _ = validate({"form_type": "ventas", "email": "maria@example.com", "mensaje": "¿Es posible?\n" * 10})
     sender, recipients = settings.mail_from.address, [mailbox.address for mailbox in settings.sales_email]
     content = (
         Composer(settings.mail_from, settings.recipients, settings.mail_timezone).compose(values, "0" * 32).content

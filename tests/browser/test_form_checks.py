@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from app.contact.antispam import MAX_AGE_SECONDS
-from app.contact.schema import examine
+from app.contact.schema import validate
 from tests.browser.conftest import Edits
 from tests.browser.steps import RECEIVED, adding, lines_of
 from tests.browser.visitor import NARROWEST, Visitor, aged
@@ -35,7 +35,7 @@ ACCEPTABLE = [
 def test_an_address_that_the_service_refuses_costs_no_request(unserved: Visitor) -> None:
     unserved.fill(email="maria@example")
     for address in UNACCEPTABLE:
-        _, faults = examine({"form_type": "demo", "email": address})
+        _, faults = validate({"form_type": "demo", "email": address})
         assert "email" in faults, address
         unserved.field("email").fill(address)
         expect(unserved.error("email")).to_be_hidden()
@@ -48,7 +48,7 @@ def test_an_address_that_the_service_refuses_costs_no_request(unserved: Visitor)
 
 def test_the_form_refuses_no_address_that_the_service_takes(unserved: Visitor) -> None:
     for address in ACCEPTABLE:
-        _, faults = examine({"form_type": "demo", "email": address})
+        _, faults = validate({"form_type": "demo", "email": address})
         assert faults == {}, address
         unserved.field("email").fill(address)
         unserved.send()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.contact.letter import Letter
-from app.contact.schema import examine
+from app.contact.letter import EmailView
+from app.contact.schema import validate
 from tests.factories import REFERENCE, contact_body
 
 RECEIVED_AT = "2030-02-01 19:30:00+00:00"
@@ -15,11 +15,11 @@ RECEIVED = "Recibido el 01/02/2030 a las 16:30 (Montevideo, UTC-3) desde el form
 
 def checked(**changes: Any) -> dict[str, Any]:
     """The values of a valid body with these changes."""
-    values, faults = examine(contact_body(**changes))
+    values, faults = validate(contact_body(**changes))
     assert not faults
     return values
 
 
-def letter_of(**changes: Any) -> Letter:
+def letter_of(**changes: Any) -> EmailView:
     """The letter of a valid body with these changes."""
-    return Letter(checked(**changes), received=RECEIVED, reference=REFERENCE)
+    return EmailView(checked(**changes), received=RECEIVED, reference=REFERENCE)

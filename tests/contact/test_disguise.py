@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from app.contact.composer import HTML, TEXT, Composer
-from app.contact.schema import examine
-from app.contact.typed import one_line, visible
+from app.contact.schema import validate
+from app.contact.visible_text import one_line, visible
 from app.mailbox import Mailbox
 from tests.contact.submissions import checked, letter_of
 from tests.factories import REQUEST_ID, contact_body
@@ -81,7 +81,7 @@ def test_what_the_form_asked_for_cannot_pass_for_other_fields(tema: object) -> N
 
 @pytest.mark.parametrize("blank", BLANK_IN_ADDRESSES, ids=ascii)
 def test_an_address_holds_nothing_invisible(blank: str) -> None:
-    assert "email" in examine(contact_body(email=f"je{blank}fa@example.com"))[1]
+    assert "email" in validate(contact_body(email=f"je{blank}fa@example.com"))[1]
 
 
 def test_the_parts_of_an_address_do_not_change_places() -> None:

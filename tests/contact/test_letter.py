@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.contact.letter import ASKED, HIDDEN, MESSAGE, MOST_ROWS, SENDER, Field, Letter
-from app.contact.schema import ContactSchema, examine
+from app.contact.letter import ASKED, HIDDEN, MESSAGE, MOST_ROWS, SENDER, EmailView, Field
+from app.contact.schema import ContactSchema, validate
 from tests.contact.submissions import letter_of
 from tests.factories import REFERENCE, contact_body
 
@@ -38,9 +38,9 @@ class TestParts:
 
     def test_the_sender_comes_in_the_same_order_whatever_that_of_the_form_is(self) -> None:
         body = contact_body()
-        values, _ = examine(dict(reversed(body.items())))
+        values, _ = validate(dict(reversed(body.items())))
 
-        letter = Letter(values, received="", reference="")
+        letter = EmailView(values, received="", reference="")
 
         assert [(field.label, field.text) for field in letter.sender] == [
             ("Nombre", "María Ñúñez"),

@@ -8,7 +8,7 @@ import pytest
 from email_validator import EmailNotValidError, validate_email
 
 from app.contact import schema
-from app.contact.schema import MAX_ADDRESS_BYTES, examine
+from app.contact.schema import MAX_ADDRESS_BYTES, validate
 from app.contact.submission import FORM_TYPES
 from tests.factories import contact_body
 
@@ -101,7 +101,7 @@ WRONG: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.parametrize(("name", "value"), VALID.values(), ids=VALID.keys())
 def test_a_valid_value_is_kept(name: str, value: Any) -> None:
-    values, faults = examine(contact_body(**{name: value}))
+    values, faults = validate(contact_body(**{name: value}))
 
     assert faults == {}
     assert values[name] == value
@@ -109,7 +109,7 @@ def test_a_valid_value_is_kept(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize(("name", "value"), WRONG.values(), ids=WRONG.keys())
 def test_a_wrong_value_is_the_fault_of_its_field_alone(name: str, value: Any) -> None:
-    values, faults = examine(contact_body(**{name: value}))
+    values, faults = validate(contact_body(**{name: value}))
 
     assert list(faults) == [name]
     assert name not in values
@@ -129,7 +129,7 @@ def test_a_wrong_value_is_the_fault_of_its_field_alone(name: str, value: Any) ->
     ],
 )
 def test_a_line_break_counts_as_one_character(name: str, typed: str, counted: str) -> None:
-    values, faults = examine(contact_body(**{name: typed}))
+    values, faults = validate(contact_body(**{name: typed}))
 
     assert faults == {}
     assert values[name] == counted
@@ -138,7 +138,7 @@ def test_a_line_break_counts_as_one_character(name: str, typed: str, counted: st
 @pytest.mark.parametrize("name", ["ts", "nombre", "empresa", "telefono", "mensaje", "captcha_input", "_bp_check", "x"])
 @pytest.mark.parametrize("empty", [None, ""], ids=repr)
 def test_an_empty_optional_field_counts_as_absent(name: str, empty: str | None) -> None:
-    values, faults = examine(contact_body() | {name: empty})
+    values, faults = validate(contact_body() | {name: empty})
 
     assert faults == {}
     assert name not in values
@@ -147,20 +147,20 @@ def test_an_empty_optional_field_counts_as_absent(name: str, empty: str | None) 
 @pytest.mark.parametrize("name", ["form_type", "email"])
 @pytest.mark.parametrize("empty", [None, ""], ids=repr)
 def test_an_empty_required_field_is_a_fault(name: str, empty: str | None) -> None:
-    _, faults = examine(contact_body() | {name: empty})
+    _, faults = validate(contact_body() | {name: empty})
 
     assert list(faults) == [name]
 
 
 @pytest.mark.parametrize("name", ["form_type", "email"])
 def test_an_absent_required_field_is_a_fault(name: str) -> None:
-    _, faults = examine(contact_body(**{name: None}))
+    _, faults = validate(contact_body(**{name: None}))
 
     assert list(faults) == [name]
 
 
 def test_nothing_else_is_required() -> None:
-    assert examine({"form_type": "demo", "email": "maria@example.com"})[1] == {}
+    assert validate({"form_type": "demo", "email": "maria@example.com"})[1] == {}
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_nothing_else_is_required() -> None:
     ],
 )
 def test_ts_may_be_digits_or_a_whole_number(value: str | float, number: int) -> None:
-    values, faults = examine(contact_body(ts=value))
+    values, faults = validate(contact_body(ts=value))
 
     assert faults == {}
     assert repr(values["ts"]) == repr(number)
@@ -196,7 +196,7 @@ def test_ts_may_be_digits_or_a_whole_number(value: str | float, number: int) -> 
     ],
 )
 def test_an_address_is_trimmed_and_checked_by_its_syntax(text: str, normalized: str, ascii_email: str | None) -> None:
-    values, faults = examine(contact_body(email=text))
+    values, faults = validate(contact_body(email=text))
 
     assert faults == {}
     assert (values["email"].normalized, values["email"].ascii_email) == (normalized, ascii_email)
@@ -216,7 +216,7 @@ def test_no_address_that_the_library_takes_is_too_long(letter: str, domain: str)
             valid = True
         taken += valid
 
-        _, faults = examine(contact_body(email=f" {address} "))
+        _, faults = validate(contact_body(email=f" {address} "))
 
         assert (faults == {}) is valid
     assert 0 < taken <= MAX_ADDRESS_BYTES
@@ -238,13 +238,13 @@ def test_what_is_longer_than_an_address_does_not_reach_the_library(
     asked: list[str] = []
     monkeypatch.setattr(schema, "validate_email", lambda text, **_: asked.append(text))
 
-    _, faults = examine(contact_body(email=address))
+    _, faults = validate(contact_body(email=address))
 
     assert (list(faults), asked) == (["email"], [])
 
 
 def test_every_faulty_field_is_named_with_messages() -> None:
-    _, faults = examine(contact_body(nombre=5, telefono="6" * 41, ts=1.5))
+    _, faults = validate(contact_body(nombre=5, telefono="6" * 41, ts=1.5))
 
     assert faults.keys() == {"nombre", "telefono", "ts"}
     assert all(message.endswith(".") for messages in faults.values() for message in messages)
@@ -257,6 +257,6 @@ def test_the_four_form_kinds() -> None:
 def test_the_fields_keep_the_order_of_the_form() -> None:
     extra = [f"campo_{number}" for number in range(50)]
 
-    values, _ = examine(contact_body() | dict.fromkeys(extra, "x"))
+    values, _ = validate(contact_body() | dict.fromkeys(extra, "x"))
 
     assert [name for name in values if name.startswith("campo")] == extra

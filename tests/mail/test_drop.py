@@ -173,7 +173,7 @@ def test_a_no_in_the_terminal_deletes_nothing(mail_dir: Path, words: bytes) -> N
     result = answer(words, mail_dir, "1@example.com")
 
     assert result.returncode == 1
-    assert result.stdout.endswith("Delete this message for ever? [y/N]: ")
+    assert result.stdout.endswith("Delete this message permanently? [y/N]: ")
     assert result.stderr.splitlines()[-1] == "Aborted!"
     assert left(mail_dir) == ["1"]
 
@@ -187,7 +187,7 @@ def test_a_yes_in_the_terminal_deletes_what_was_shown(mail_dir: Path) -> None:
     assert result.returncode == 0
     lines = result.stdout.splitlines()
     assert lines[:10] == [f"{number}  stored, 16 min old" for number in range(10)]
-    assert lines[10:] == ["and 3 more", "Delete these 13 messages for ever? [y/N]: "]
+    assert lines[10:] == ["and 3 more", "Delete these 13 messages permanently? [y/N]: "]
     assert result.stderr.endswith("13 dropped\n")
     assert left(mail_dir) == []
 

@@ -51,7 +51,13 @@ def test_a_name_says_what_may_be_shown_of_a_message(
 ) -> None:
     kept = read(UNIQUE + suffix)
 
-    assert (kept.state, kept.tries, kept.steps, kept.word, kept.form_type) == (state, tries, steps, word, form_type)
+    assert (kept.state, kept.tries, kept.steps, kept.last_code, kept.form_type) == (
+        state,
+        tries,
+        steps,
+        word,
+        form_type,
+    )
     assert (kept.stored_at, kept.unique, kept.local_part) == (STORED_AT, UNIQUE, "0123456789abcdef")
     assert kept.tried_at == (STORED_AT + MINUTE if tries else None)
     assert kept.is_untaken == (state is State.WAITING)
@@ -127,7 +133,7 @@ def test_an_attempt_is_read_as_it_was_noted(
     kept = read(before)
     after = tried(kept, DAY_ONE + 0.9, word, **verdict)
 
-    assert (after.tries, after.tried_at, after.word) == (kept.tries + 1, DAY_ONE + 0.9, word)
+    assert (after.tries, after.tried_at, after.last_code) == (kept.tries + 1, DAY_ONE + 0.9, word)
     assert (after.state is State.REFUSED, after.is_doubtful) == (is_refused, is_doubtful)
     assert (after.unique, after.form_type) == (kept.unique, kept.form_type)
 
@@ -136,7 +142,7 @@ def test_an_attempt_is_read_as_it_was_noted(
 def test_what_is_in_doubt_stays_so(word: str) -> None:
     after = tried(read(DOUBT), DAY_ONE, word, refused=word == "550")
 
-    assert (after.tries, after.word, after.is_doubtful, after.state) == (4, word, True, State.IN_DOUBT)
+    assert (after.tries, after.last_code, after.is_doubtful, after.state) == (4, word, True, State.IN_DOUBT)
 
 
 @pytest.mark.parametrize(("seconds", "steps"), [(MINUTE - 1, 0), (MINUTE, 1)], ids=["out of turn", "in its turn"])

@@ -99,7 +99,7 @@ def keep_due(mail_dir: Path, messages: int) -> None:
 
 def facts(mail_dir: Path) -> list[tuple[State, int, str]]:
     """State, tries and last word of each message."""
-    return [(message.state, message.tries, message.word) for message in kept(mail_dir)]
+    return [(message.state, message.tries, message.last_code) for message in kept(mail_dir)]
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
@@ -685,7 +685,7 @@ def test_what_nobody_finished_is_removed_and_the_log_says_how_much(
     service.run(3 * HOUR)
 
     assert (young, left.exists()) == (True, False)
-    assert "1 files that nobody finished are removed" in caplog.text
+    assert "1 abandoned temporary files are removed" in caplog.text
 
 
 class TestCensus:

@@ -12,7 +12,7 @@ import pytest
 from freezegun import freeze_time
 
 from app.contact.composer import Composer
-from app.contact.schema import examine
+from app.contact.schema import validate
 from app.mail.kept import SENDING, Kept
 from app.mail.message import Message
 from app.mail.spool import Spool
@@ -53,7 +53,7 @@ NO_IDS = {
 
 
 def compose(**changes: object) -> Message:
-    values, _ = examine(contact_body(**changes))
+    values, _ = validate(contact_body(**changes))
     return Composer(Mailbox("web@example.com"), lambda _: [Mailbox("ventas@example.com")], UTC_ZONE).compose(
         values, REQUEST
     )

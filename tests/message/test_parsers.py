@@ -8,7 +8,7 @@ import pytest
 from freezegun import freeze_time
 
 from app.contact.letter import SUBJECT_LENGTH
-from app.contact.schema import examine
+from app.contact.schema import validate
 from app.contact.submission import SUBJECTS
 from tests.factories import REFERENCE, contact_body
 from tests.message.letters import LETTERS, MESSAGES, RECIPIENTS, SENDER, UNFIT_NAMES, compose
@@ -29,7 +29,7 @@ def readings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reading]:
 def reply_to(letter: str) -> list[tuple[str, str]]:
     """The mailbox that an answer goes to."""
     body = contact_body(**LETTERS[letter])
-    address = examine(body)[0]["email"].ascii_email
+    address = validate(body)[0]["email"].ascii_email
     if address is None or address.startswith("=?"):
         return []
     is_fit = body.get("nombre") not in UNFIT_NAMES.values() and not letter.startswith("injection")

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from app.contact.typed import direction, isolated, one_line, shorten, visible
+from app.contact.visible_text import direction, isolated, one_line, shorten, visible
 
 LINE_BREAKS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 
