@@ -3,7 +3,6 @@
 import os
 import re
 import stat
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date, timedelta
@@ -37,23 +36,14 @@ STORAGE_ADDRESS = (
 )
 
 
-LOADED = "are the service's settings loaded?"
-"""The question of an operator's command that fails with settings that may not be the service's."""
-
-
 class SettingsError(SystemExit):
     """The environment cannot be used.
 
     A ``SystemExit``, so that gunicorn, the flask command and a plain import all stop with these lines and no traceback.
-    The command ``mail status`` cannot run then, and still says so to Nagios: one line on standard output, and status 2.
     """
 
     def __init__(self, faults: list[str]) -> None:
-        super().__init__("\n".join([*faults, LOADED] if "mail" in sys.argv else faults))
-        if sys.argv[-2:] == ["mail", "status"]:
-            line = f"CRITICAL - the settings cannot be used: {'; '.join(faults)}\n"
-            sys.stdout.buffer.write(line.encode(sys.stdout.encoding, "backslashreplace"))
-            self.code = 2
+        super().__init__("\n".join(faults))
 
 
 def missing_extra(variable: str, extra: str) -> SettingsError:
@@ -276,7 +266,10 @@ def _contradictions(given: Mapping[str, str], values: Mapping[str, Any]) -> Iter
             f"API_V1_SUNSET_ON='{sunset_on}': expected a date at least {NOTICE_PERIOD_DAYS} days after"
             f" API_V1_DEPRECATED_ON='{deprecated_on}'"
         )
-    if (workers := values.get("workers", 1)) > 1 and "RATE_LIMIT_STORAGE" not in given:
+    workers = values.get("workers", 1)
+    if workers > 1 and "METRICS_BIND" in given:
+        yield f"WORKERS='{workers}': expected 1 with METRICS_BIND, which shows one worker; run several services instead"
+    if workers > 1 and "RATE_LIMIT_STORAGE" not in given:
         yield (
             f"WORKERS='{workers}': expected 1 without RATE_LIMIT_STORAGE, because each worker would grant every client"
             " the whole quota; either set it, or run several services of one worker each behind nginx's hash of the"

@@ -26,7 +26,10 @@ from app.mail.smtp import Deadline, Reply, SmtpSender
 from app.mail.spool import Spool
 from app.mail.status import WAITING_CRITICAL, WAITING_WARNING, find_status
 from app.mailbox import address_list
-from app.settings import LOADED, Settings
+from app.settings import Settings
+
+LOADED = "are the service's settings loaded?"
+"""The question of a command that fails with settings that may not be the service's."""
 
 _SHOWN = 10  # the most messages that are named before the question whether to delete them
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -106,7 +109,7 @@ def create_mail_commands(settings: Settings, mailer: Mailer, spool: Spool) -> Ap
         for _ in range(2):
             kept = _find_all(settings, spool, [identifier])[0]
             with suppress(FileNotFoundError):  # the service has renamed or delivered it since the scan
-                click.echo("\n".join(listing.whole(kept, spool.read(kept), time.time())))
+                click.echo("\n".join(listing.show(kept, spool.read(kept), time.time())))
                 return
         raise click.ClickException(f"{identifier} is not in MAIL_DIR")
 
@@ -147,7 +150,7 @@ def _add_resend_drop_and_test(group: AppGroup, settings: Settings, mailer: Maile
     @click.option("--older-than", type=_seconds, metavar="AGE", help="Of these, only older ones: 30d, 12h, 90m, 45s.")
     @click.option("--yes", is_flag=True, help="Do not ask.")
     def drop_messages(identifiers: tuple[str, ...], *, state: State | None, older_than: int | None, yes: bool) -> None:
-        """Delete the named messages for ever, or all that are in a state.
+        """Delete the named messages permanently, or all that are in a state.
 
         It names the messages and asks first. Without a terminal it needs --yes. What is being sent is skipped.
 
@@ -288,7 +291,7 @@ def _ask(chosen: Sequence[Kept]) -> None:
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.ClickException("nothing is dropped: there is no terminal to ask, and --yes is not given")
     what = "this message" if len(chosen) == 1 else f"these {len(chosen)} messages"
-    click.confirm(f"Delete {what} for ever?", abort=True)
+    click.confirm(f"Delete {what} permanently?", abort=True)
 
 
 def _send_test(settings: Settings) -> bool:

@@ -407,7 +407,7 @@ class TestResend:
 
         assert [result.exit_code for result in (unanswered, absent, delivered)] == [1, 1, 0]
         assert unanswered.stdout == ("1/1 1 in doubt: no answer came, and the mail server may have taken the message\n")
-        assert (left.is_doubtful, left.tries, left.word) == (True, 2, "ConnectionRefusedError")
+        assert (left.is_doubtful, left.tries, left.last_code) == (True, 2, "ConnectionRefusedError")
         assert kept(mail_dir) == []
 
     def test_what_is_being_sent_waits_and_is_in_doubt_once_its_process_has_died(

@@ -108,7 +108,7 @@ def test_a_connection_serves_several_messages(
 
 def test_a_connection_is_left_with_quit_when_the_service_ends(make_app: MakeApp) -> None:
     with ScriptedServer() as server:
-        background = make_app(collaborators={"mailer": None}, **server.environ).background
+        background = make_app(collaborators={"mailer": None}, **server.environ).extensions["background"]
         deliver(background.mailer)
         background.stop()
 

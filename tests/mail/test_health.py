@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from flask import Flask
 from freezegun import freeze_time
 from freezegun.api import FrozenDateTimeFactory
 
 from app import create_app
-from app.api.application import Application
 from app.mail.health import MailCheck
 from app.mail.spool import Spool
 from tests.conftest import MakeApp
@@ -38,9 +38,9 @@ MakeService = Callable[..., "Service"]
 class Service:
     """An app that checks its mail all the time."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: Flask) -> None:
         self._app = app
-        self.mail_health = app.background.mail_health
+        self.mail_health = app.extensions["background"].mail_health
 
     def get(self, **query: str) -> dict[str, Any]:
         response = self._app.test_client().get(HEALTH, query_string=query)
@@ -242,7 +242,7 @@ def test_the_first_answers_wait_for_the_disk_where_no_server_has_started_the_che
 
     with ThreadPoolExecutor(8) as askers:
         first = list(askers.map(lambda _: Service(app).get()["status"], range(8)))
-    app.background.stop()
+    app.extensions["background"].stop()
 
     assert first == ["ok"] * 8
 

@@ -11,7 +11,6 @@ from freezegun import freeze_time
 
 from app.mail.smtp import SmtpSender
 from app.mail.spool import Spool
-from app.settings import missing_extra
 from tests.mail import disks
 from tests.mail.command import FLASK_MAIL
 from tests.mail.conftest import AGES, NAMES, MailCommand, keep, keep_in_state, letter
@@ -199,46 +198,3 @@ def test_it_is_one_line_as_an_operator_types_it(mail_dir: Path) -> None:
     keep(mail_dir, letter(1))
 
     assert typed(STATUS, MAIL_DIR=str(mail_dir)) == (0, "OK - SMTP_HOST is not set; 1 stored\n", "")
-
-
-PORT = "SMTP_PORT='x': expected a port from 1 to 65535"
-UNUSABLE: dict[str, tuple[dict[str, str], str]] = {
-    "one fault": ({"SMTP_PORT": "x"}, PORT),
-    "a secret among them": (
-        {"SMTP_PORT": "x", "SMTP_USERNAME": "web", "SMTP_PASSWORD": "contraseña"},
-        f"{PORT}; SMTP_PASSWORD=(hidden): expected ASCII text without control characters",
-    ),
-    "a character that the terminal has not": (
-        {"BIND": "\N{CHECK MARK}", "PYTHONIOENCODING": "ascii"},
-        r"BIND='\u2713': expected HOST:PORT or unix:PATH",
-    ),
-    "an extra that is not installed": (
-        {"RATE_LIMIT_STORAGE": "redis://:hunter2@127.0.0.1:1"},
-        missing_extra("RATE_LIMIT_STORAGE", "redis").args[0],
-    ),
-}
-
-
-@pytest.mark.parametrize(("environ", "faults"), UNUSABLE.values(), ids=UNUSABLE)
-def test_settings_that_cannot_be_used_are_critical(tmp_path: Path, environ: dict[str, str], faults: str) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['redis'] = None\n")
-
-    outcome = typed(STATUS, MAIL_DIR=str(tmp_path / "mail"), PYTHONPATH=str(tmp_path), **environ)
-
-    assert outcome == (2, f"CRITICAL - the settings cannot be used: {faults}\n", "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "question"),
-    [
-        (["mail", "list"], "are the service's settings loaded?\n"),
-        (["mail", "status", "--help"], "are the service's settings loaded?\n"),
-        (["routes"], ""),
-    ],
-)
-def test_other_commands_say_so_on_standard_error(tmp_path: Path, arguments: list[str], question: str) -> None:
-    command = [*FLASK_MAIL[:-1], *arguments]
-
-    outcome = typed(command, MAIL_DIR=str(tmp_path / "mail"), SMTP_PORT="x", BIND="x")
-
-    assert outcome == (1, "", f"{PORT}\nBIND='x': expected HOST:PORT or unix:PATH\n{question}")
