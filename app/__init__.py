@@ -2,21 +2,23 @@
 
 import os
 
-from app.api.addresses import Addresses
-from app.api.application import Application, Record
-from app.api.contact import create_contact_view
+from flask import Flask
+from flask.json.provider import DefaultJSONProvider
+from werkzeug.middleware.proxy_fix import ProxyFix
+
+from app.addresses import Addresses
+from app.api.cors import allow_origins
 from app.api.discovery import create_discovery_blueprint
 from app.api.errorhandlers import register_error_handlers
-from app.api.hooks import Hooks
+from app.api.hooks import Hooks, Limits, Quotas, Record
 from app.api.paths import contact_paths
-from app.api.quotas import Limits, Quotas
-from app.api.request_log import log_request
+from app.api.request import Request, log_request
 from app.api.root import create_root_blueprint
-from app.api.v1 import create_v1_blueprint
+from app.api.v1 import create_contact_view, create_v1_blueprint
 from app.background import Background
 from app.contact.composer import Composer
 from app.contact.service import ContactService
-from app.logs import ensure_logging
+from app.logs import drop_exception_text, ensure_logging
 from app.mail.cli import create_mail_commands
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer, create_mailer, log_transport
@@ -38,7 +40,7 @@ def create_app(
     mailer: Mailer | None = None,
     limits: Limits | None = None,
     versions: Versions | None = None,
-) -> Application:
+) -> Flask:
     """The application. Collaborators that are not passed in are made from the settings.
 
     Raises SettingsError when the environment cannot be used.
@@ -59,20 +61,19 @@ def create_app(
     quotas = Quotas(limits, contact_paths(versions))
     composer = Composer(settings.mail_from, settings.recipients, settings.mail_timezone)
     contact = create_contact_view(ContactService(composer, mailer), quotas)
+    background = Background(storage, health, mailer, redelivery)
     records: list[Record] = [log_request]
-    exporter = None
     if recorder:
         records.append(recorder.count)
-        exporter = recorder.exporter(
-            mailer=mailer, health=health, redelivery=redelivery, limits=limits, storage=storage
-        )
+        recorder.watch(mailer=mailer, health=health, redelivery=redelivery, limits=limits, storage=storage)
 
-    app = Application(
-        __name__,
-        hooks=Hooks(settings, addresses=addresses, quotas=quotas, versions=versions),
-        records=records,
-        background=Background(storage, health, mailer, redelivery, exporter),
-    )
+    app = create_flask(settings)
+    app.extensions |= {"background": background, "metrics": recorder}
+    hooks = Hooks(settings, addresses=addresses, quotas=quotas, versions=versions, records=records)
+    app.after_request(hooks.finish)  # Flask calls the one that is registered first last
+    app.before_request(hooks.admit)
+    app.before_request(background.start)  # for ``flask run``; gunicorn.conf.py has done so before the first request
+    allow_origins(app, settings.cors_origins, contact_paths(versions))
     register_error_handlers(app, addresses=addresses, quotas=quotas, versions=versions)
     app.register_blueprint(create_v1_blueprint(versions[V1], contact=contact, health=health, storage=storage))
     app.register_blueprint(
@@ -80,4 +81,19 @@ def create_app(
     )
     app.register_blueprint(create_root_blueprint(addresses=addresses, contact=contact))
     app.cli.add_command(create_mail_commands(settings, mailer, spool))
+    return app
+
+
+def create_flask(settings: Settings) -> Flask:
+    """The Flask application without routes: JSON for every answer, and the number of proxies that are believed."""
+    app = Flask(__name__, static_folder=None)
+    app.request_class = Request
+    app.logger.addFilter(drop_exception_text)
+    json = app.json = DefaultJSONProvider(app)
+    json.compact, json.sort_keys, json.ensure_ascii = True, False, False
+    # Flask's automatic answer is HTML. The handler of refused methods answers OPTIONS.
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
+    app.url_map.merge_slashes = False
+    if proxies := settings.trusted_proxies:
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=proxies, x_proto=proxies, x_host=proxies)  # type: ignore[method-assign]
     return app

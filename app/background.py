@@ -3,16 +3,12 @@
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from app.loop import Loop
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer
 from app.mail.redelivery import Redelivery
-from app.ratelimit.storage import Storage
-
-if TYPE_CHECKING:
-    from app.metrics.exporter import Exporter
+from app.ratelimit.window import Storage
 
 
 @dataclass(slots=True)
@@ -23,15 +19,13 @@ class Background:
     mail_health: MailHealth
     mailer: Mailer
     redelivery: Redelivery
-    exporter: "Exporter | None"
-    """The server of the metrics; None without METRICS_BIND."""
     _is_started: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def start(self, *, wait: float) -> None:
+    def start(self, wait: float = 1) -> None:
         """Start the storage of the limits, the mail checks and the redelivery, once per process.
 
-        Waits at most ``wait`` seconds for their first results. Who calls this meanwhile waits as well.
+        Waits at most ``wait`` seconds for their first results. Concurrent callers wait too.
         """
         with self._lock:
             if not self._is_started:
@@ -42,10 +36,6 @@ class Background:
                 for loop in self._loops:
                     loop.first_done.wait(max(0.0, end - time.monotonic()))
 
-    def wind_down(self) -> None:
-        """Begin nothing that would delay the stop."""
-        self.redelivery.loop.wind_down()
-
     def stop(self) -> None:
         """End the threads and close the connections."""
         for loop in self._loops:
@@ -54,8 +44,6 @@ class Background:
             loop.stop()
         self.mailer.close()
         self.storage.close()
-        if self.exporter is not None:
-            self.exporter.stop()
 
     @property
     def _loops(self) -> list[Loop]:

@@ -75,7 +75,8 @@ def find_response(method: str, path: str, status: int) -> dict[str, Any]:
         return resolve(responses[str(status)])
     assert status >= 400, f"{method} {path} -> {status} is not documented"
     error = resolve({"$ref": "#/components/responses/NotFound"})
-    own: dict[str, Any] = {name: {"schema": {}} for name in ("Allow", "Retry-After")}
+    granted = [f"Access-Control-{name}" for name in ("Allow-Headers", "Allow-Methods", "Max-Age")]
+    own: dict[str, Any] = {name: {"schema": {}} for name in ("Allow", "Retry-After", *granted)}
     return error | {"headers": error["headers"] | own}
 
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 import freezegun
 import hypothesis
 import pytest
+from flask import Flask
 
 from app import create_app
-from app.api.application import Application
 from app.logs import logging_config
 from tests.client import ValidatingClient
 from tests.factories import make_limits, make_settings
@@ -32,7 +32,7 @@ hypothesis.settings.load_profile("any machine")
 # pytest measures how long a test takes by its own clock, which goes on while the test holds the time.
 freezegun.configure(extend_ignore_list=["_pytest.timing"])
 
-MakeApp = Callable[..., Application]
+MakeApp = Callable[..., Flask]
 MakeClient = Callable[..., ValidatingClient]
 Configure = Callable[..., None]
 LogLines = Callable[[], list[str]]
@@ -58,19 +58,19 @@ def make_app(tmp_path: Path, mailer: RecordingMailer) -> Iterator[MakeApp]:
     """
     apps = []
 
-    def make(*, collaborators: dict[str, Any] | None = None, first_check: float = 30, **environ: str) -> Application:
+    def make(*, collaborators: dict[str, Any] | None = None, first_check: float = 30, **environ: str) -> Flask:
         settings = make_settings(tmp_path / "mail", **environ)
         usual: dict[str, Any] = {"mailer": mailer, "limits": make_limits()}
         app = create_app(settings, **(usual | (collaborators or {})))
         app.config["PROPAGATE_EXCEPTIONS"] = False
         app.test_client_class = ValidatingClient
-        app.background.start(wait=first_check)
+        app.extensions["background"].start(wait=first_check)
         apps.append(app)
         return app
 
     yield make
     for app in apps:
-        app.background.stop()
+        app.extensions["background"].stop()
 
 
 @pytest.fixture
@@ -104,11 +104,9 @@ def configure_logging(tmp_path: Path) -> Iterator[Configure]:
 
 @pytest.fixture
 def log_lines(capfd: pytest.CaptureFixture[str]) -> LogLines:
-    """The lines that have been logged since the last call, once the thread that writes them has done so."""
+    """The lines that have been logged since the last call."""
 
     def lines() -> list[str]:
-        for handler in logging.getLogger().handlers:
-            handler.flush()
         captured = capfd.readouterr()
         assert captured.out == ""
         return captured.err.splitlines()

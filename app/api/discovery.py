@@ -5,13 +5,14 @@ from typing import Any
 from flask import Blueprint
 
 from app import envelope
+from app.addresses import Addresses
 from app.api import paths
-from app.api.addresses import Addresses
 from app.api.body import PARSERS
-from app.api.parameters import QueryParameter
-from app.api.quotas import Limits
+from app.api.hooks import Limits
+from app.api.paths import QueryParameter
 from app.api.request import request
 from app.contact.submission import FORM_TYPES
+from app.envelope import Body
 from app.ratelimit.window import Policy
 from app.settings import NOTICE_PERIOD_DAYS
 from app.versions import API_ROOT, DEPRECATION, Version, Versions
@@ -39,7 +40,7 @@ def create_discovery_blueprint(name: str, *, addresses: Addresses, versions: Ver
     version_parameter = QueryParameter("version", tuple(versions))
 
     @blueprint.get(API_ROOT)
-    def get_index() -> bytes:
+    def get_index() -> Body:
         section = SECTION.read()
         base_url = addresses.base_url(request.environ)
         document, policy = base_url + paths.DOCUMENT, base_url + paths.VERSIONING
@@ -69,7 +70,7 @@ def create_discovery_blueprint(name: str, *, addresses: Addresses, versions: Ver
         return envelope.success(data={section: data[section]} if section else data)
 
     @blueprint.get(paths.VERSIONING)
-    def get_versioning() -> bytes:
+    def get_versioning() -> Body:
         if version := version_parameter.read():
             return envelope.success(data=_state(versions[version]))
         data = {

@@ -7,9 +7,9 @@ from flask import Flask, Response
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, TooManyRequests
 
 from app import envelope
+from app.addresses import Addresses
 from app.api import paths
-from app.api.addresses import Addresses
-from app.api.quotas import Quotas
+from app.api.hooks import Quotas
 from app.api.request import request
 from app.errors import ApiError, ErrorCode
 from app.versions import API_ROOT, Versions
@@ -25,7 +25,7 @@ def register_error_handlers(app: Flask, *, addresses: Addresses, quotas: Quotas,
         request.error_code = error.code
         retry_after = None
         if error.code.status == HTTPStatus.TOO_MANY_REQUESTS:
-            retry_after = min(max(error.retry_after or 1, quotas.wait(request)), MAX_RETRY_AFTER)
+            retry_after = min(max(error.retry_after or 1, quotas.wait()), MAX_RETRY_AFTER)
         docs = addresses.base_url(request.environ) + paths.DOCUMENT
         headers = {"Retry-After": str(retry_after)} if retry_after else {}
         body = envelope.failure(error, retry_after=retry_after, docs=docs)

@@ -6,31 +6,31 @@ from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
 
-from flask import Blueprint, Response, make_response
+from flask import Blueprint, Response, jsonify
 from werkzeug.http import generate_etag
 
-from app import envelope
-from app.api.addresses import Addresses
+from app.addresses import Addresses
 from app.api.paths import DOCUMENT, LEGACY_CONTACT
 from app.api.request import request
+from app.envelope import Body
 
 DOCUMENT_FILE = Path(__file__).parents[2] / "static" / "openapi.json"
 
 
-def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], bytes]) -> Blueprint:
+def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], Body]) -> Blueprint:
     """The blueprint of the site root."""
     blueprint = Blueprint("root", __name__)
     document = json.loads(DOCUMENT_FILE.read_bytes())
 
     @lru_cache(maxsize=32)  # no quota bounds how often the document is asked for
     def render(base_url: str) -> tuple[bytes, str]:
-        body = envelope.to_json(document | {"servers": [{"url": base_url}]})
+        body = jsonify(document | {"servers": [{"url": base_url}]}).get_data()
         return body, generate_etag(body)
 
     @blueprint.get(DOCUMENT)
     def get_document() -> Response:
         body, etag = render(addresses.base_url(request.environ))
-        response = make_response(body)
+        response = Response(body, mimetype="application/json")
         # A proxy that compresses the document makes a strong tag weak, but never that of a 304.
         response.set_etag(etag, weak=True)
         if request.if_none_match.contains_weak(etag):

@@ -10,18 +10,42 @@ from marshmallow.validate import OneOf
 
 from app import envelope
 from app.api import paths
-from app.api.parameters import QueryParameter
+from app.api.body import read_fields
+from app.api.hooks import Quotas
+from app.api.paths import QueryParameter
+from app.api.request import request
 from app.contact.schema import ContactSchema
+from app.contact.service import ContactService
+from app.contact.submission import FORM_TYPES
+from app.envelope import Body
 from app.mail.health import MailHealth
-from app.ratelimit.storage import Storage
+from app.ratelimit.window import Storage
 from app.versions import Version
 
+ACCEPTED = "Hemos recibido su mensaje. Nuestro equipo comercial se pondrá en contacto con usted."
 METHOD = QueryParameter("method", ("GET", "POST"))
 VERBOSE = QueryParameter("verbose", ("true", "false"))
 
 
+def create_contact_view(service: ContactService, quotas: Quotas) -> Callable[[], Body]:
+    """The contact view, the same under the versioned path and under its legacy alias.
+
+    Each POST that the contact quota lets through counts, one with a refused form too.
+    """
+
+    def submit_contact() -> Body:
+        quotas.count_contact()
+        fields = read_fields(request.environ)
+        if (form_type := fields.get("form_type")) in FORM_TYPES:
+            request.form_type = form_type
+        request.outcome = service.submit(fields, request.id, is_json=request.is_json)
+        return envelope.success(message=ACCEPTED)
+
+    return submit_contact
+
+
 def create_v1_blueprint(
-    version: Version, *, contact: Callable[[], bytes], health: MailHealth, storage: Storage
+    version: Version, *, contact: Callable[[], Body], health: MailHealth, storage: Storage
 ) -> Blueprint:
     """The blueprint, mounted at the version's base path."""
     blueprint = Blueprint("v1", __name__, url_prefix=version.base_path)
@@ -36,13 +60,13 @@ def create_v1_blueprint(
     ]
 
     @blueprint.get("")
-    def list_endpoints() -> bytes:
+    def list_endpoints() -> Body:
         method = METHOD.read()
         listed = [endpoint for endpoint in endpoints if method in (None, endpoint["method"])]
         return envelope.success(data={"version": version.name, "endpoints": listed})
 
     @blueprint.get(paths.HEALTH)
-    def get_health() -> bytes:
+    def get_health() -> Body:
         mail = health.latest()
         data = {
             "status": "ok" if mail.ok else "degraded",

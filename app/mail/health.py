@@ -82,8 +82,8 @@ class Check:
         self, subject: str, check: Callable[[], None], longest_pause: float, tell: Callable[[bool], None]
     ) -> None:
         self.loop = Loop(f"mail-{subject}-health", self.run)
+        self.subject = subject
         self.result = _Result()
-        self._subject = subject
         self._check = check
         self._pause = CHECK_INTERVAL
         self._longest_pause = longest_pause
@@ -94,6 +94,10 @@ class Check:
         result = self.result
         return FAIL if time.monotonic() - result.ended > MAX_AGE else result.state
 
+    def passes(self) -> bool:
+        """True when the newest result is a success that is not too old."""
+        return self.state() == OK
+
     def run(self) -> float:
         """Check once; returns the seconds until the next check."""
         before, state, failure, begun = self.result.state or OK, OK, "", time.perf_counter()
@@ -103,9 +107,9 @@ class Check:
             state, failure = DISK_STATES.get(getattr(error, "errno", None) or 0, FAIL), failure_of(error).logged
         latency_ms = round((time.perf_counter() - begun) * 1000, 1)
         if failure and state != before:
-            logger.warning("the mail check fails: %s=%s (%s)", self._subject, state, failure)
+            logger.warning("the mail check fails: %s=%s (%s)", self.subject, state, failure)
         elif state != before:
-            logger.info("the mail check passes again: %s=%s", self._subject, OK)
+            logger.info("the mail check passes again: %s=%s", self.subject, OK)
         self.result = _Result(state, time.monotonic(), datetime.now(UTC), latency_ms)
         self._tell(state == OK)
         self._pause = CHECK_INTERVAL if OK in (state, before) else min(self._pause * GROWTH, self._longest_pause)

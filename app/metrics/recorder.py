@@ -1,25 +1,26 @@
 """The numbers that the metrics show. No label has a value that a client could choose freely."""
 
-import resource
+import socket
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
-from pathlib import Path
+from http.server import ThreadingHTTPServer
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.exposition import MetricsHandler
 
-from app.api.quotas import Limits
-from app.api.request import Request
-from app.api.request_log import method_of
+from app.api.hooks import Limits
+from app.api.request import request
 from app.contact.submission import FORM_TYPES, UNKNOWN_FORM_TYPE, Outcome
 from app.errors import ErrorCode
-from app.mail.health import OK, MailHealth
+from app.mail.health import MailHealth
 from app.mail.kept import State
 from app.mail.mailer import Mailer, Observer
 from app.mail.redelivery import Redelivery
-from app.metrics.exporter import Exporter
-from app.ratelimit.storage import Storage
+from app.ratelimit.window import Storage
+from app.release import RELEASE
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 11, 30)
 """The upper bounds of the buckets. A contact form waits for the mail server, and is over just after 10 s by default."""
@@ -30,37 +31,38 @@ STATES = {state: state.replace(" ", "_") for state in State}
 POLICIES: dict[str, str] = {ErrorCode.RATE_LIMIT_EXCEEDED: "api", ErrorCode.RATE_LIMIT: "contact"}
 """The name of the policy that refuses with each code."""
 
-# Without a registry: exporter.py reads every value from the files of files.py.
-_counter = partial(Counter, registry=None)
-_histogram = partial(Histogram, buckets=SECONDS, registry=None)
-
 
 class Recorder(Observer):
-    """Counts requests, submissions and hand-overs; any thread may call it."""
+    """Counts requests, submissions and hand-overs, and serves the numbers; any thread may call it."""
 
     def __init__(self, contact_paths: frozenset[str]) -> None:
         self._contact_paths = contact_paths
-        self._requests = _counter(
+        self.registry = registry = CollectorRegistry()
+        registry.register(PLATFORM_COLLECTOR)
+        registry.register(PROCESS_COLLECTOR)
+        Info("service", "The release that the service runs.", registry=registry).info({"version": RELEASE})
+        counter, histogram = partial(Counter, registry=registry), partial(Histogram, buckets=SECONDS, registry=registry)
+        self._requests = counter(
             "http_requests",
             "Answered requests; code is the error.code, or - without an error.",
             ["method", "route", "status", "code"],
         )
-        self._durations = _histogram(
+        self._durations = histogram(
             "http_request_duration_seconds", "Time from a request's head to its answer.", ["route"]
         )
-        self._submissions = _counter(
+        self._submissions = counter(
             "contact_submissions",
             "Contact forms: delivered, stored (without SMTP_HOST), discarded (honeypot), refused (4xx), failed (5xx).",
             ["form_type", "outcome"],
         )
-        self._refusals = _counter("rate_limit_refusals", "Requests that a quota refused.", ["policy"])
-        self._handovers = _histogram(
+        self._refusals = counter("rate_limit_refusals", "Requests that a quota refused.", ["policy"])
+        self._handovers = histogram(
             "mail_handover_duration_seconds",
             "Time from a message to the mail server's answer, in first and later attempts.",
             ["outcome"],
         )
-        self._retries = _counter("mail_retries", "Later attempts, by the state of the message afterwards.", ["outcome"])
-        self._lost = _counter("mail_messages_lost", "Messages that were neither delivered nor kept in MAIL_DIR.")
+        self._retries = counter("mail_retries", "Later attempts, by the state of the message afterwards.", ["outcome"])
+        self._lost = counter("mail_messages_lost", "Messages that were neither delivered nor kept in MAIL_DIR.")
         # An increase is seen from the first value on. So each of these has one before anything happens.
         for form_type in (*FORM_TYPES, UNKNOWN_FORM_TYPE):
             for outcome in Outcome:
@@ -72,10 +74,10 @@ class Recorder(Observer):
         for result in ("delivered", *(STATES[state] for state in State if state is not State.STORED)):
             self._retries.labels(result)
 
-    def count(self, request: Request, status: int) -> None:
-        """Count a request and, if it sends a form, the submission."""
+    def count(self, status: int) -> None:
+        """Count the current request and, if it sends a form, the submission."""
         code = request.error_code
-        self._requests.labels(method_of(request), request.route, status, code).inc()
+        self._requests.labels(request.method_name, request.route, status, code).inc()
         self._durations.labels(request.route).observe(time.perf_counter() - request.begun)
         if request.method == "POST" and request.path in self._contact_paths:
             fault = Outcome.FAILED if status >= HTTPStatus.INTERNAL_SERVER_ERROR else Outcome.REFUSED
@@ -95,63 +97,48 @@ class Recorder(Observer):
         """Count a message that is neither delivered nor kept."""
         self._lost.inc()
 
-    def exporter(
+    def watch(
         self, *, mailer: Mailer, health: MailHealth, redelivery: Redelivery, limits: Limits, storage: Storage
-    ) -> Exporter:
-        """The server of these metrics, and of the state of the parts that it is given, in gauges.
+    ) -> None:
+        """Show the state of these parts in gauges, which read it when somebody asks."""
 
-        Several workers have one number each. All of them read the same MAIL_DIR, so there the newest number is shown.
-        Of checks the worst one is shown, and of places the sum.
-        """
-        newest, worst, added_up, each = (
-            partial(Gauge, multiprocess_mode=mode, registry=None)
-            for mode in ("livemostrecent", "livemin", "livesum", "liveall")
+        def show(name: str, what: str, label: str, reads: Mapping[str, Callable[[], float]]) -> None:
+            gauge = Gauge(name, what, [label] if label else [], registry=self.registry)
+            for value, read in reads.items():
+                (gauge.labels(value) if label else gauge).set_function(read)
+
+        def count(state: State) -> float:
+            return redelivery.census.counts[state]
+
+        def age(state: State) -> float:
+            return redelivery.census.age(state, time.time())
+
+        messages = "Messages in MAIL_DIR. Each instance of a machine counts them all."
+        show("mail_messages", messages, "state", {STATES[state]: partial(count, state) for state in State})
+        oldest = "Age of the oldest message kept, or 0."
+        show(
+            "mail_oldest_message_age_seconds", oldest, "state", {STATES[state]: partial(age, state) for state in State}
         )
-        messages = newest(
-            "mail_messages", "Messages in MAIL_DIR. Each instance of a machine counts them all.", ["state"]
-        )
-        ages = newest("mail_oldest_message_age_seconds", "Age of the oldest message kept, or 0.", ["state"])
-        checks = worst(
-            "mail_check_success",
-            "1 while the mail server accepts a login (server) or MAIL_DIR a message (storage), else 0.",
-            ["check"],
-        )
-        in_reach = worst(
-            "rate_limit_storage_in_reach",
-            "1 while the storage makes the decisions; 0 while the process makes them by itself.",
-            ["storage"],
-        )
-        clients = each("rate_limit_clients", "Clients that the process remembers.", ["policy"])
-        others: list[tuple[Gauge, Callable[[], float]]] = [
-            (in_reach.labels(storage.name), lambda: storage.in_reach),
-            *((clients.labels(name), partial(len, limiter)) for name, limiter in limits._asdict().items()),
-            (each("process_resident_memory_bytes", "Memory of the process."), _resident_memory),
-        ]
+        checks = "1 while the mail server accepts a login (server) or MAIL_DIR a message (storage), else 0."
+        show("mail_check_success", checks, "check", {check.subject: check.passes for check in health.checks})
+        in_reach = "1 while the storage makes the decisions; 0 while the process makes them by itself."
+        show("rate_limit_storage_in_reach", in_reach, "storage", {storage.name: lambda: storage.in_reach})
+        clients = {name: limiter.__len__ for name, limiter in limits._asdict().items()}
+        show("rate_limit_clients", "Clients that the process remembers.", "policy", clients)
         if mailer.sender:
-            bulkhead = mailer.bulkhead
-            others += [
-                (added_up("mail_places", "Forms that may be at the mail server at once."), lambda: bulkhead.slots),
-                (added_up("mail_places_in_use", "Forms that are at the mail server."), lambda: bulkhead.slots_taken),
-                (added_up("mail_waiting_room", "Forms that may wait for a place."), lambda: bulkhead.waiting_room),
-                (added_up("mail_waiting_room_in_use", "Forms that wait for a place."), lambda: bulkhead.waiting),
-            ]
+            room = mailer.bulkhead
+            show("mail_places", "Forms that may be at the mail server at once.", "", {"": lambda: room.slots})
+            show("mail_places_in_use", "Forms that are at the mail server.", "", {"": lambda: room.slots_taken})
+            show("mail_waiting_room", "Forms that may wait for a place.", "", {"": lambda: room.waiting_room})
+            show("mail_waiting_room_in_use", "Forms that wait for a place.", "", {"": lambda: room.waiting})
 
-        def sample() -> None:
-            if redelivery.loop.first_done.is_set():
-                census, now = redelivery.census, time.time()
-                for state in State:
-                    messages.labels(STATES[state]).set(census.counts[state])
-                    ages.labels(STATES[state]).set(max(0.0, now - census.oldest.get(state, now)))
-            mail = health.latest()
-            for check, result in (("server", mail.server), ("storage", mail.disk)):
-                if result is not None:
-                    checks.labels(check).set(result == OK)
-            for gauge, read in others:
-                gauge.set(read())
+    def serve(self, listener: socket.socket) -> None:
+        """Answer Prometheus in threads of its own, also while all others are busy.
 
-        return Exporter(sample)
-
-
-def _resident_memory() -> int:
-    """Bytes of this process that lie in memory (proc(5), statm)."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+        The old and the new worker of a reload share the listener, so either may find a connection taken.
+        """
+        listener.setblocking(False)
+        server = ThreadingHTTPServer(("", 0), MetricsHandler.factory(self.registry), bind_and_activate=False)
+        server.socket.close()
+        server.socket = listener
+        threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()

@@ -1,1 +1,1 @@
-"""Rate limits: the key of a client, the sliding windows, and the header fields that state them."""
+"""Rate limits: the sliding windows, their storage, and the header fields that state them."""

@@ -18,8 +18,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from app.loop import Loop
-from app.ratelimit.storage import Storage
-from app.ratelimit.window import Decision, Policy, SlidingWindow
+from app.ratelimit.window import Decision, Policy, SlidingWindow, Storage
 from app.settings import SettingsError
 
 TIMEOUT = 0.045

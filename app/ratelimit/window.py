@@ -5,8 +5,10 @@ import time
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import MutableSequence
+from collections.abc import MutableSequence, Sequence
 from typing import NamedTuple
+
+from app.loop import Loop
 
 SECOND = 1_000_000_000
 """Nanoseconds in a second. Windows are counted in whole nanoseconds, so that no rounding error admits a request."""
@@ -126,3 +128,23 @@ class SlidingWindow:
             if now < self._idle_from:
                 return
             self._clients.popitem(last=False)
+
+
+class Storage:
+    """Keeps the windows of any number of policies: this one in the memory of the process."""
+
+    name = "memory"
+    """The value of ``details.rate_limit.storage`` in the health endpoint."""
+
+    loops: Sequence[Loop] = ()
+    """The threads that look after the storage, which somebody else starts and stops."""
+
+    in_reach = True
+    """True while the storage makes the decisions; else the process makes them by itself."""
+
+    def limiter(self, policy: Policy) -> SlidingWindow:
+        """A limiter whose windows are kept here."""
+        return SlidingWindow(policy)
+
+    def close(self) -> None:
+        """Close the connections; here there are none."""

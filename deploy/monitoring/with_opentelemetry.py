@@ -1,10 +1,10 @@
 """The service with OpenTelemetry, which learns route and status of a request and no word of a visitor's."""
 
-import logging
 import os
 from collections.abc import Sequence
 from typing import cast
 
+from flask import Response
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import Event, ReadableSpan, TracerProvider
@@ -50,12 +50,11 @@ class WordlessExporter(OTLPSpanExporter):
         return super().export([wordless(span) for span in spans])
 
 
-@app.before_request
-def name_the_request() -> None:
+@app.after_request
+def name_the_request(response: Response) -> Response:
     """Note the id of the request, under which both logs have it."""
     trace.get_current_span().set_attribute("request_id", request.id)
+    return response
 
 
-# A request that a limit refuses has no span. OpenTelemetry would log a warning for each.
-logging.getLogger("opentelemetry.instrumentation.flask").setLevel(logging.ERROR)
 cast("TracerProvider", trace.get_tracer_provider()).add_span_processor(BatchSpanProcessor(WordlessExporter()))

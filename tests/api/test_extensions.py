@@ -1,18 +1,19 @@
-"""Extensions that others wrote for Flask do here what they do everywhere."""
+"""The application is a Flask application like any other: what one registers on it runs, and the contract stays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NoReturn
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, NoReturn
 
+import flask
 import pytest
 import sentry_sdk
-from flask import Flask
-from flask.signals import before_render_template, got_request_exception, request_started
+from flask import Blueprint, Flask, request
+from flask.signals import before_render_template, got_request_exception, request_finished, request_started
 from flask_talisman import Talisman
-from opentelemetry import trace
 from opentelemetry.instrumentation.flask import FlaskInstrumentor
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
@@ -27,33 +28,10 @@ from tests.api.fields import assert_contract
 from tests.conftest import MakeApp
 from tests.factories import API_QUOTA, contact_body
 
-SECRET = "la clave de María es 4929 1234"
+TYPED = "maria@example.com"
+QUOTA = API_QUOTA.quota
 
-REQUESTS: dict[str, tuple[str, str, dict[str, Any], int]] = {
-    "health": ("GET", "/api/v1/health", {}, 200),
-    "index": ("GET", "/api", {}, 200),
-    "contact": ("POST", "/contact.php", {"json": contact_body(ts=None)}, 200),
-    "wrong parameter": ("GET", "/api?section=x", {}, 400),
-    "wrong method": ("DELETE", "/contact.php", {}, 405),
-    "unknown path": ("GET", "/no-such-page", {}, 404),
-    "preflight": ("OPTIONS", "/api", {}, 204),
-    "crash": ("GET", "/rooms/ana", {}, 500),
-}
-"""Requests of each kind with the status of their answer."""
-
-requests = pytest.mark.parametrize(("method", "path", "options", "status"), REQUESTS.values(), ids=REQUESTS)
-
-
-@pytest.fixture
-def app(make_app: MakeApp) -> Flask:
-    """The real app with a route more, whose view crashes."""
-    app = make_app()
-
-    @app.get("/rooms/<name>")
-    def room(name: str) -> NoReturn:
-        raise ZeroDivisionError(SECRET, name)
-
-    return app
+Hook = Callable[..., Any]
 
 
 def ask(app: Flask, path: str, method: str = "GET", **options: Any) -> TestResponse:
@@ -61,68 +39,8 @@ def ask(app: Flask, path: str, method: str = "GET", **options: Any) -> TestRespo
     return Client(app).open(path, method=method, **options)
 
 
-def ask_until_refused(app: Flask) -> TestResponse:
-    for _ in range(API_QUOTA.quota):
-        assert ask(app, "/api").status_code == 200
-    refused = ask(app, "/api")
-    assert refused.status_code == 429
-    return refused
-
-
-@pytest.fixture
-def spans(app: Flask) -> Iterator[InMemorySpanExporter]:
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    FlaskInstrumentor.instrument_app(app, tracer_provider=provider)  # type: ignore[no-untyped-call]
-    yield exporter
-    FlaskInstrumentor.uninstrument_app(app)  # type: ignore[no-untyped-call]
-    provider.shutdown()
-
-
-class TestOpenTelemetry:
-    @staticmethod
-    def told(exporter: InMemorySpanExporter) -> list[tuple[str, Any, Any]]:
-        def shown(span: ReadableSpan) -> tuple[str, Any, Any]:
-            attributes = span.attributes or {}
-            return span.name, attributes.get("http.route"), attributes.get("http.status_code")
-
-        return [shown(span) for span in exporter.get_finished_spans()]
-
-    @pytest.mark.parametrize(
-        ("path", "span"),
-        [
-            ("/api/v1/health", ("GET /api/v1/health", "/api/v1/health", 200)),
-            ("/api?section=x", ("GET /api", "/api", 400)),
-            ("/rooms/ana", ("GET /rooms/<name>", "/rooms/<name>", 500)),
-            ("/contact.php", ("GET /contact.php", None, 405)),
-            ("/no-such-page", ("GET /no-such-page", None, 404)),
-        ],
-    )
-    def test_a_request_is_a_span_with_its_route_and_status(
-        self, app: Flask, spans: InMemorySpanExporter, path: str, span: tuple[str, str | None, int]
-    ) -> None:
-        ask(app, path)
-
-        assert self.told(spans) == [span]
-
-    def test_a_view_runs_within_the_span_of_its_request(self, app: Flask, spans: InMemorySpanExporter) -> None:
-        app.get("/traced")(lambda: f"{trace.get_current_span().get_span_context().trace_id:032x}")
-
-        response = ask(app, "/traced")
-
-        (span,) = spans.get_finished_spans()
-        assert span.context is not None
-        assert response.text == f"{span.context.trace_id:032x}"
-
-    def test_a_refused_request_breaks_nothing(self, app: Flask, spans: InMemorySpanExporter) -> None:
-        refused = ask_until_refused(app)
-        ask(app, "/openapi.json")
-
-        assert_contract(refused)
-        # The quota comes before all hooks, and a span begins in one.
-        assert self.told(spans) == [("GET /api", "/api", 200)] * API_QUOTA.quota + [
-            ("GET /openapi.json", "/openapi.json", 200)
-        ]
+def fail(*_: Any, **__: Any) -> NoReturn:
+    raise ZeroDivisionError(TYPED) from ValueError(request.get_data(as_text=True))
 
 
 class Kept(Transport):
@@ -130,18 +48,10 @@ class Kept(Transport):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sent: list[dict[str, Any]] = []
+        self.sent: list[dict[str, Any]] = []
 
     def capture_envelope(self, envelope: Envelope) -> None:
-        self._sent += [item.payload.json for item in envelope.items if item.payload.json is not None]
-
-    @property
-    def errors(self) -> list[dict[str, Any]]:
-        return [event for event in self._sent if "exception" in event]
-
-    @property
-    def transactions(self) -> list[dict[str, Any]]:
-        return [event for event in self._sent if event.get("type") == "transaction"]
+        self.sent += [item.payload.json for item in envelope.items if item.payload.json is not None]
 
 
 @pytest.fixture
@@ -171,128 +81,230 @@ def sentry() -> Iterator[Kept]:
     sentry_integrations._installed_integrations.discard("flask")
 
 
-class TestSentry:
-    @pytest.mark.parametrize(
-        ("path", "name", "status"),
-        [
-            ("/api/v1/health", "/api/v1/health", "200"),
-            ("/api?section=x", "/api", "400"),
-            ("/rooms/ana", "/rooms/<name>", "500"),
-        ],
-    )
-    def test_a_request_is_a_transaction_with_the_name_of_its_route(
-        self, app: Flask, sentry: Kept, path: str, name: str, status: str
-    ) -> None:
-        ask(app, path)
+class Watched(NamedTuple):
+    """An app on which one of everything is registered, and what each of them has seen."""
 
-        (transaction,) = sentry.transactions
-        assert transaction["transaction"] == name
-        assert transaction["transaction_info"] == {"source": "route"}
-        assert transaction["tags"]["http.status_code"] == status
-
-    def test_an_error_arrives_as_the_exception_that_it_is(self, app: Flask, sentry: Kept) -> None:
-        response = ask(app, "/rooms/ana")
-
-        assert response.status_code == 500
-        (error,) = sentry.errors
-        (exception,) = error["exception"]["values"]
-        assert exception["type"] == "ZeroDivisionError"
-        assert exception["stacktrace"]["frames"][-1]["function"] == "room"
-        assert error["transaction"] == "/rooms/<name>"
-        assert error["request"]["method"] == "GET"
-
-    # Of OPTIONS its integration makes no transaction.
-    @pytest.mark.parametrize("name", sorted(REQUESTS.keys() - {"crash", "preflight"}))
-    def test_a_refusal_is_no_error(self, app: Flask, sentry: Kept, name: str) -> None:
-        method, path, options, _ = REQUESTS[name]
-
-        ask(app, path, method, **options)
-
-        assert len(sentry.transactions) == 1
-        assert sentry.errors == []
-
-    def test_a_refused_request_breaks_nothing(self, app: Flask, sentry: Kept) -> None:
-        assert_contract(ask_until_refused(app))
-        assert len(sentry.transactions) == API_QUOTA.quota + 1
-        assert sentry.errors == []
+    app: Flask
+    hooks: list[str]
+    sentry: Kept
+    spans: InMemorySpanExporter
+    registry: CollectorRegistry
 
 
-@requests
-@pytest.mark.parametrize("extension", ["spans", "sentry"])
-def test_an_extension_that_only_watches_leaves_the_answer_as_it_is(
-    request: pytest.FixtureRequest,
-    app: Flask,
-    extension: str,
+@pytest.fixture
+def watched(make_app: MakeApp, sentry: Kept) -> Iterator[Watched]:
+    app, hooks, spans, registry = make_app(), list[str](), InMemorySpanExporter(), CollectorRegistry()
+
+    def note(name: str) -> Hook:
+        return lambda *_, **__: hooks.append(name)
+
+    def note_response(response: flask.Response) -> flask.Response:
+        hooks.append("after_request")
+        response.set_cookie("visitor", "ana")
+        return response
+
+    app.url_value_preprocessor(note("url_value_preprocessor"))
+    app.before_request(note("before_request"))
+    app.after_request(note_response)
+    app.teardown_request(note("teardown_request"))
+    app.teardown_appcontext(note("teardown_appcontext"))
+    signals = {signal: note(signal.name) for signal in (request_started, request_finished, got_request_exception)}
+    for signal, receiver in signals.items():
+        signal.connect(receiver, app)
+    mine = Blueprint("mine", __name__, url_prefix="/rooms")
+    mine.before_request(note("blueprint.before_request"))
+    mine.get("/<name>")(lambda name: flask.Response(f"room {name}", 203, content_type="text/plain"))
+    mine.post("/<name>")(fail)
+    app.register_blueprint(mine)
+    PrometheusMetrics(app, registry=registry)
+    Talisman(app, force_https=False)
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    FlaskInstrumentor.instrument_app(app, tracer_provider=provider)  # type: ignore[no-untyped-call]
+    yield Watched(app, hooks, sentry, spans, registry)
+    FlaskInstrumentor.uninstrument_app(app)  # type: ignore[no-untyped-call]
+    provider.shutdown()
+
+
+ANSWERS: dict[str, tuple[str, str, dict[str, Any], int, str | None, list[str]]] = {
+    "health": ("GET", "/api/v1/health", {}, 200, "/api/v1/health", []),
+    "HEAD": ("HEAD", "/api", {}, 200, "/api", []),
+    "document": ("GET", "/openapi.json", {}, 200, "/openapi.json", []),
+    "form": ("POST", "/contact.php", {"json": contact_body(ts=None)}, 200, "/contact.php", []),
+    "refused form": ("POST", "/contact.php", {"json": {}}, 400, "/contact.php", []),
+    "wrong parameter": ("GET", "/api?section=x", {}, 400, "/api", []),
+    "wrong method": ("DELETE", "/contact.php", {}, 405, None, []),
+    "unknown path": ("GET", "/no-such-page", {}, 404, None, []),
+    "preflight": ("OPTIONS", "/api", {}, 204, None, []),
+    "view of their own": ("GET", "/rooms/ana", {}, 203, "/rooms/<name>", ["blueprint.before_request"]),
+    "crash": ("POST", f"/rooms/{TYPED}", {"data": TYPED}, 500, "/rooms/<name>", ["blueprint.before_request"]),
+}
+"""Requests, the status and the rule of each, and what else sees it."""
+
+
+@pytest.mark.parametrize(("method", "path", "options", "status", "rule", "more"), ANSWERS.values(), ids=ANSWERS)
+def test_each_sees_the_request_and_the_answer_has_the_fields_of_all(
+    watched: Watched,
+    caplog: pytest.LogCaptureFixture,
     method: str,
     path: str,
     options: dict[str, Any],
     status: int,
+    rule: str | None,
+    more: list[str],
 ) -> None:
-    request.getfixturevalue(extension)
+    caplog.set_level(logging.DEBUG)
 
-    response = ask(app, path, method, **options)
+    response = ask(watched.app, path, method, **options)
+
+    assert response.status_code == status
+    assert_contract(response, **({"Cache_Control": "private, max-age=300"} if path == "/openapi.json" else {}))
+    assert response.headers["X-Frame-Options"] == "SAMEORIGIN"
+    assert response.headers["Set-Cookie"].startswith("visitor=ana;")
+
+    crashes = ["got_request_exception"] if status == 500 else []
+    first, *between, last = watched.hooks
+    assert (first, last) == ("request-started", "teardown_appcontext")
+    assert sorted(between) == sorted(
+        ["url_value_preprocessor", "before_request", "after_request", "request-finished", "teardown_request"]
+        + [name.replace("_", "-") for name in crashes]
+        + more
+    )
+    counted = {"method": method, "status": str(status)}
+    assert watched.registry.get_sample_value("flask_http_request_total", counted) == 1
+    (span,) = watched.spans.get_finished_spans()
+    attributes = span.attributes or {}
+    assert (attributes.get("http.route"), attributes["http.status_code"]) == (rule, status)
+    told = [event for event in watched.sentry.sent if event.get("type") == "transaction"]
+    assert len(told) == (method not in ("HEAD", "OPTIONS"))  # of these its integration makes none
+    errors = [error for event in watched.sentry.sent for error in event.get("exception", {"values": []})["values"]]
+    assert [error["type"] for error in errors] == (["ValueError", "ZeroDivisionError"] if crashes else [])
+    lines = [record.getMessage() for record in caplog.records if record.name == "app.request"]
+    assert len(lines) == 1
+    assert f" {rule or ''}" in lines[0]
+    assert TYPED not in caplog.text
+
+
+def test_what_the_quota_refuses_no_hook_sees_before_it_and_every_hook_after_it(watched: Watched) -> None:
+    statuses = [ask(watched.app, "/api").status_code for _ in range(QUOTA)]
+    watched.hooks.clear()
+
+    refused = ask(watched.app, "/api")
+
+    assert statuses == [200] * QUOTA
+    assert refused.status_code == 429
+    assert int(refused.headers["Retry-After"]) >= 1
+    assert_contract(refused)
+    assert "before_request" not in watched.hooks
+    assert "after_request" in watched.hooks
+    assert len(watched.spans.get_finished_spans()) == QUOTA  # a span begins in a hook
+
+
+BROKEN = dict.fromkeys(
+    [
+        *("API-Version", "Vary", "Cache-Control", "X-Content-Type-Options", "X-Request-ID"),
+        *("RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
+    ],
+    "broken",
+)
+"""Fields of the contract, as no contract has them."""
+
+SPOIL: dict[str, Callable[[flask.Response], object]] = {
+    "put": lambda response: response.headers.update(BROKEN),
+    "add": lambda response: response.headers.extend(BROKEN),
+    "put in lower case": lambda response: response.headers.update({name.lower(): "broken" for name in BROKEN}),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOIL.values(), ids=SPOIL)
+@pytest.mark.parametrize(("path", "status"), [("/api", 200), ("/api?section=x", 400), ("/x", 404)])
+def test_a_hook_cannot_spoil_the_contract(make_app: MakeApp, spoil: Hook, path: str, status: int) -> None:
+    app = make_app()
+
+    @app.after_request
+    def after(response: flask.Response) -> flask.Response:
+        spoil(response)
+        return response
+
+    response = ask(app, path)
 
     assert response.status_code == status
     assert_contract(response)
 
 
-class TestPrometheus:
-    @pytest.fixture
-    def registry(self, app: Flask) -> CollectorRegistry:
-        registry = CollectorRegistry()
-        PrometheusMetrics(app, registry=registry)
-        return registry
+def test_a_hook_may_answer_by_itself(make_app: MakeApp) -> None:
+    app = make_app()
+    app.before_request(lambda: ({"closed": True}, 503))
 
-    def test_metrics_are_answered_as_the_text_that_they_are(self, app: Flask, registry: CollectorRegistry) -> None:
-        ask(app, "/api/v1/health")
+    response = ask(app, "/api")
 
-        response = ask(app, "/metrics")
-
-        assert registry.get_sample_value("flask_http_request_total", {"method": "GET", "status": "200"}) == 1
-        assert response.status_code == 200
-        assert response.mimetype == "text/plain"
-        assert 'flask_http_request_total{method="GET",status="200"} 1.0\n' in response.text
-        assert_contract(response)
-
-    @requests
-    def test_each_request_is_counted_with_path_and_status(
-        self, app: Flask, registry: CollectorRegistry, method: str, path: str, options: dict[str, Any], status: int
-    ) -> None:
-        labels = {"method": method, "status": str(status)}
-
-        for address in ("192.0.2.1", "192.0.2.2"):
-            response = ask(app, path, method, environ_overrides={"REMOTE_ADDR": address}, **options)
-            assert response.status_code == status
-            assert_contract(response)
-
-        assert registry.get_sample_value("flask_http_request_total", labels) == 2
-        with_path = labels | {"path": path.partition("?")[0]}
-        assert registry.get_sample_value("flask_http_request_duration_seconds_count", with_path) == 2
-
-    def test_a_refused_request_is_counted(self, app: Flask, registry: CollectorRegistry) -> None:
-        assert_contract(ask_until_refused(app))
-
-        assert registry.get_sample_value("flask_http_request_total", {"method": "GET", "status": "429"}) == 1
+    assert (response.status_code, response.json) == (503, {"closed": True})
+    assert response.headers["X-RateLimit-Remaining"] == str(QUOTA - 1)
+    assert_contract(response)
 
 
-class TestTalisman:
-    @requests
-    def test_its_fields_arrive_beside_those_of_the_contract(
-        self, app: Flask, method: str, path: str, options: dict[str, Any], status: int
-    ) -> None:
-        Talisman(app, force_https=False)
+FAILING: dict[str, Callable[[Flask], Any]] = {
+    "view": lambda app: app.post("/rooms/<name>", endpoint="failing")(fail),
+    "url_value_preprocessor": lambda app: app.url_value_preprocessor(fail),
+    "before_request": lambda app: app.before_request(fail),
+    "after_request": lambda app: app.after_request(fail),
+    "request_finished": lambda app: request_finished.connect(fail, app),
+}
+"""What fails, always: also while the error is being answered."""
 
-        response = ask(app, path, method, **options)
 
-        assert response.status_code == status
-        for name in ("Content-Security-Policy", "Referrer-Policy", "X-Frame-Options"):
-            assert len(response.headers.getlist(name)) == 1
-        assert_contract(response)
+@pytest.mark.parametrize("register", FAILING.values(), ids=FAILING)
+def test_what_fails_is_answered_500_and_logged_without_what_was_typed(
+    make_app: MakeApp, caplog: pytest.LogCaptureFixture, register: Callable[[Flask], Any]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    app = make_app()
+    register(app)
 
-    def test_its_fields_arrive_with_a_refusal(self, app: Flask) -> None:
-        Talisman(app, force_https=False)
+    response = ask(app, f"/rooms/{TYPED}?q={TYPED}", "POST", data=TYPED, headers={"X-Typed": TYPED})
 
-        refused = ask_until_refused(app)
+    assert response.status_code == 500
+    assert response.get_json()["error"]["code"] == "internal_error"
+    assert TYPED not in response.text
+    assert "unforeseen ZeroDivisionError" in caplog.text
+    assert "in fail" in caplog.text
+    assert TYPED not in caplog.text
 
-        assert refused.headers["X-Frame-Options"] == "SAMEORIGIN"
-        assert_contract(refused)
+
+@pytest.mark.parametrize("setting", ["TESTING", "DEBUG", "PROPAGATE_EXCEPTIONS"])
+def test_a_developer_may_have_an_exception_raised_again(make_app: MakeApp, setting: str) -> None:
+    app = make_app()
+    app.config["PROPAGATE_EXCEPTIONS"] = None
+    app.config[setting] = True
+    app.get("/crash")(fail)
+
+    with pytest.raises(ZeroDivisionError):
+        ask(app, "/crash")
+    assert ask(app, "/no-such-page").get_json()["error"]["code"] == "not_found"
+
+
+@pytest.mark.parametrize("path", ["/folder", "//folder/", "/folder//", "/rooms/ana", "//rooms/ana/"])
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
+def test_a_slash_too_few_or_too_many_is_an_unknown_path_and_no_redirect(
+    make_app: MakeApp, path: str, method: str
+) -> None:
+    app = make_app()
+    app.route("/folder/", methods=["GET", "POST"])(lambda: "folder")
+    app.route("/rooms/<name>/", methods=["GET", "POST"], endpoint="room")(lambda name: name)
+
+    response = ask(app, "/", method, environ_overrides={"PATH_INFO": path})
+
+    assert ask(app, "/folder/").status_code == ask(app, "/rooms/ana/").status_code == 200
+    assert (response.status_code, response.get_json()["error"]["code"]) == (404, "not_found")
+    assert "Location" not in response.headers
+
+
+def test_of_a_path_with_parameters_the_methods_are_those_of_all_its_rules(make_app: MakeApp) -> None:
+    app = make_app()
+    app.get("/pairs/<number>", endpoint="read")(lambda **_: "read")
+    app.route("/pairs/<number>", methods=["POST", "PUT"], endpoint="write")(lambda **_: "written")
+
+    refused, asked = ask(app, "/pairs/1", "DELETE"), ask(app, "/pairs/1", "OPTIONS")
+
+    assert (refused.status_code, asked.status_code) == (405, 204)
+    assert refused.headers["Allow"] == asked.headers["Allow"] == "GET, HEAD, POST, PUT, OPTIONS"

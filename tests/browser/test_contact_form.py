@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from app.api.contact import ACCEPTED
+from app.api.v1 import ACCEPTED
 from app.contact.antispam import MIN_AGE_SECONDS
 from app.contact.letter import ASKED
 from app.contact.submission import SUBJECTS

@@ -361,7 +361,7 @@ def test_a_form_of_64_kib_is_kept_and_arrives_when_the_server_is_back(
     kept = len(Spool(tmp_path / "mail").kept())
     server.replies = {}
     for passed in (False, True):
-        app.background.redelivery.server_checked(passed)
+        app.extensions["background"].redelivery.server_checked(passed)
     wait_until(lambda: server.arrivals)
 
     assert (len(body), response.status_code) == (MAX_BODY_BYTES, 500)

@@ -346,7 +346,7 @@ def moved_environment(instance: str, run: Path) -> dict[str, str]:
     """The variables that systemd sets for an instance, with this folder in place of its own and a port of a test."""
     there = "/run/public-web-interface/"
     environ = {name: value.replace(there, f"{run}/") for name, value in unit_environment(instance).items()}
-    return environ | {"METRICS_BIND": f"127.0.0.1:{free_port()}", "RUNTIME_DIRECTORY": f"{run}/{instance}"}
+    return environ | {"METRICS_BIND": f"127.0.0.1:{free_port()}"}
 
 
 def environment_file() -> dict[str, str]:

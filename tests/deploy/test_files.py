@@ -262,7 +262,7 @@ def test_nginx_answers_with_the_bodies_of_the_service(location: str, error: ApiE
     assert found
     assert int(found[1]) == error.code.status
     body = envelope.failure(error, retry_after=None, docs=f"https://$server_name{DOCUMENT}")
-    assert found[2] == body.decode().rstrip()
+    assert found[2] == json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
 @pytest.mark.parametrize(("field", "position"), [("quota", 0), ("window", 1)])

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from wsgiref.types import WSGIEnvironment
 
 import pytest
+from flask import Flask
 from freezegun import freeze_time
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from werkzeug.test import TestResponse, create_environ, run_wsgi_app
 
-from app.api.application import Application
 from tests.client import ValidatingClient, validate_response
 from tests.conftest import MakeApp, MakeClient
 from tests.factories import contact_body
@@ -129,7 +129,7 @@ def test_the_fields_of_an_ending_version_parse(
 
 
 @pytest.fixture
-def app(make_app: MakeApp) -> Application:
+def app(make_app: MakeApp) -> Flask:
     return make_app()
 
 
@@ -162,7 +162,7 @@ SENDS = {
 }
 
 
-def send(app: Application, name: str, address: str) -> tuple[int, State]:
+def send(app: Flask, name: str, address: str) -> tuple[int, State]:
     """The status and the fields of the answer, which is validated as every client's is."""
     environ, body = SENDS[name]
     own = {"REMOTE_ADDR": address, "wsgi.input": io.BytesIO(body), "wsgi.errors": sys.stderr}
@@ -181,7 +181,7 @@ steps = st.lists(requests | pauses.map(lambda seconds: round(seconds, 6)), min_s
 fractions = st.integers(0, 999_999)
 
 
-def run(app: Application, tick: Callable[[timedelta], object], sequence: list[Step]) -> None:
+def run(app: Flask, tick: Callable[[timedelta], object], sequence: list[Step]) -> None:
     """Make the requests of one client; when it is told to wait, it waits exactly that long and repeats the request."""
     address = next(addresses)
     remaining: dict[tuple[int, int], int] = {}
@@ -210,7 +210,7 @@ def run(app: Application, tick: Callable[[timedelta], object], sequence: list[St
 @example(sequence=[("legacy", 1), 29.999999, ("legacy", 2)], microseconds=999_999)
 @example(sequence=[("versioned", 62)], microseconds=0)
 def test_whoever_waits_as_told_passes_and_nothing_is_gained_without_waiting(
-    app: Application, sequence: list[Step], microseconds: int
+    app: Flask, sequence: list[Step], microseconds: int
 ) -> None:
     with freeze_time(datetime(2026, 11, 21, microsecond=microseconds, tzinfo=UTC)) as clock:
         run(app, clock.tick, sequence)
@@ -223,7 +223,7 @@ SPENT_TWICE: dict[str, list[Step]] = {
 
 
 @pytest.mark.parametrize("sequence", SPENT_TWICE.values(), ids=SPENT_TWICE)
-def test_whoever_has_spent_both_quotas_is_told_the_longer_wait(app: Application, sequence: list[Step]) -> None:
+def test_whoever_has_spent_both_quotas_is_told_the_longer_wait(app: Flask, sequence: list[Step]) -> None:
     with freeze_time("2026-11-21") as clock:
         run(app, clock.tick, sequence)
 

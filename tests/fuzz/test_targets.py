@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from werkzeug.test import run_wsgi_app
 
 from app import API_POLICY, CONTACT_POLICY
-from app.api.quotas import Limits
+from app.api.hooks import Limits
 from app.ratelimit.window import Decision, SlidingWindow
 from tests.conftest import MakeApp
 from tests.factories import SUNSET

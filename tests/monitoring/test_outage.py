@@ -38,7 +38,7 @@ def test_an_outage_of_the_mail_server_is_one_alert_until_it_is_over(tmp_path: Pa
             for instance, target in enumerate(targets):
                 directory = tmp_path / str(instance)
                 directory.mkdir()
-                runtime = {"METRICS_BIND": target, "RUNTIME_DIRECTORY": str(directory)}
+                runtime = {"METRICS_BIND": target}
                 servers.append(stack.enter_context(serving(directory, **environ | runtime)))
             watch = stack.enter_context(prometheus(tmp_path, shipped, targets))
             watch.wait_until(lambda: watch.value('sum(mail_check_success{check="server"})') == len(targets))

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from flask import request
 from monitored import app  # type: ignore[import-not-found]  # the test writes it
 
-from app.api import contact
+from app.api import v1
 from app.api.body import read_fields
 
 
@@ -42,7 +42,7 @@ def fail_or_read(environ: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-patch.object(contact, "read_fields", fail_or_read).start()
+patch.object(v1, "read_fields", fail_or_read).start()
 
 
 @app.before_request  # type: ignore[untyped-decorator]  # so is its module

@@ -86,17 +86,15 @@ def test_an_exception_arrives_with_its_class_and_no_word_of_the_visitors(
     visitor.assert_unknown(receiver.everything)
 
 
-def test_a_request_that_a_limit_refuses_has_no_span_and_one_line_in_the_log(
+def test_a_request_that_a_limit_refuses_has_a_span_and_one_line_in_the_log(
     server: Server, visitor: Visitor, receiver: Receiver
 ) -> None:
     status = 200
     while status == 200:
         status, refused = visitor.ask("", method="GET", path="/api")
-    _, marker = visitor.ask("", path="/openapi.json")
 
     assert status == 429
-    span_of(receiver, marker)
-    assert refused not in [attributes(span)["request_id"] for span in spans(receiver)]
+    assert attributes(span_of(receiver, refused))["http.status_code"] == 429
     server.wait_for(refused)
     (line,) = [line for line in server.log.splitlines() if refused in line]
     assert " GET /api 429 " in line

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import http.client
 import json
-import logging
 import mailbox
 import os
 import re
@@ -19,7 +17,6 @@ from unittest.mock import MagicMock, patch
 
 import pytest
 
-from app.logs import drop_exception_text
 from app.settings import PRIVATE_DIRECTORY
 from tests.client import validate_response
 from tests.mail import disks
@@ -178,30 +175,13 @@ def test_no_proxy_is_believed_unless_it_is_trusted(tmp_path: Path, server: Serve
     assert json.loads(trusted)["data"]["docs"]["openapi"] == "https://www.example.com/openapi.json"
 
 
-def test_no_thread_of_a_worker_keeps_the_others_waiting_for_long(tmp_path: Path) -> None:
-    interval = sys.getswitchinterval()
-
-    try:
-        with (
-            patch.dict(os.environ, {"MAIL_DIR": str(tmp_path / "mail")}, clear=True),
-            patch.dict(sys.modules, {"wsgi": MagicMock()}),
-        ):
-            runpy.run_path(str(ROOT / "gunicorn.conf.py"))["post_worker_init"](MagicMock())
-        started = (sys.getswitchinterval(), gc.get_freeze_count() > 10_000)
-    finally:
-        logging.getLogger("gunicorn.error").removeFilter(drop_exception_text)
-        sys.setswitchinterval(interval)
-        gc.unfreeze()
-
-    assert started == (0.001, True)
-
-
 def test_a_worker_that_ends_stops_what_its_app_has_started(tmp_path: Path) -> None:
-    wsgi = MagicMock()
+    background = MagicMock()
+    wsgi = MagicMock(app=MagicMock(extensions={"background": background}))
     with patch.dict(os.environ, {"MAIL_DIR": str(tmp_path / "mail")}, clear=True):
         end = runpy.run_path(str(ROOT / "gunicorn.conf.py"))["worker_exit"]
 
     with patch.dict(sys.modules, {"wsgi": wsgi}):
         end(MagicMock(), MagicMock())
 
-    wsgi.app.background.stop.assert_called_once_with()
+    background.stop.assert_called_once_with()
