@@ -6,7 +6,7 @@ import resource
 import sys
 from typing import Any
 
-from app.listeners import metrics_listener
+from app.listeners import metrics_listener, require_free
 from app.logs import drop_exception_text, logging_config
 from app.mail.spool import require_mail_dir
 from app.metrics import require_metrics
@@ -33,8 +33,8 @@ graceful_timeout = int(settings.smtp_timeout) + 10
 # a proxy would send the next request into it. Now each answer announces the close, whatever the proxy asks for.
 keepalive = 0
 
-# A worker that finds no descriptor for a connection ends at once, and with it all requests that it has in hand. A thread
-# may have three: a connection to the mail server, one to Redis, and the file of a message. All the rest is below 100.
+# A worker that finds no descriptor for a connection ends, and its requests with it. Each thread may have three: to the
+# mail server, to Redis, and a message's file. The rest, with what app/worker.py accepts above this number, is below 100.
 descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
 worker_connections = max(threads, min(1000, descriptors - 3 * threads - 100))
 
@@ -54,7 +54,7 @@ header_map = "refuse"
 # Each service on a machine would have a control socket, and each would have to be protected.
 control_socket_disable = True
 
-if "--check-config" in sys.argv:  # gunicorn calls no hook then, and only what is wrong belongs on the operator's screen
+if "--check-config" in sys.argv:  # gunicorn calls no hook then, and the operator sees only what is wrong
     logging.disable()
     require_mail_dir(settings.mail_dir)
 
@@ -64,6 +64,9 @@ def on_starting(_server: Any) -> None:
     require_mail_dir(settings.mail_dir)
     logger = logging.getLogger("gunicorn.error")
     if settings.metrics_bind:
+        # gunicorn gives this variable to the new program of an upgrade, which listens beside the old one.
+        if "GUNICORN_PID" not in os.environ:
+            require_free(settings.metrics_bind)
         metrics_listener(settings.metrics_bind)
         logger.info("The metrics are at: http://%s", settings.metrics_bind)
     logger.info("Public web interface, release %s", RELEASE)

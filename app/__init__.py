@@ -71,8 +71,8 @@ def create_app(
     app.extensions |= {"background": background, "metrics": recorder}
     hooks = Hooks(settings, addresses=addresses, quotas=quotas, versions=versions, records=records)
     app.after_request(hooks.finish)  # Flask calls the one that is registered first last
-    app.before_request(hooks.admit)
     app.before_request(background.start)  # for ``flask run``; gunicorn.conf.py has done so before the first request
+    app.before_request(hooks.admit)
     allow_origins(app, settings.cors_origins, contact_paths(versions))
     register_error_handlers(app, addresses=addresses, quotas=quotas, versions=versions)
     app.register_blueprint(create_v1_blueprint(versions[V1], contact=contact, health=health, storage=storage))
@@ -85,7 +85,7 @@ def create_app(
 
 
 def create_flask(settings: Settings) -> Flask:
-    """The Flask application without routes: JSON for every answer, and the number of proxies that are believed."""
+    """The Flask application without routes: JSON for every answer, and the trusted proxies."""
     app = Flask(__name__, static_folder=None)
     app.request_class = Request
     app.logger.addFilter(drop_exception_text)

@@ -28,7 +28,7 @@ class Addresses:
         """The key that the limiter counts the request under."""
         if self._warns and ("HTTP_X_FORWARDED_FOR" in environ or not environ.get("REMOTE_ADDR")):
             self._warns = False
-            logger.warning("a proxy is not believed, so all its clients count as one: TRUSTED_PROXIES=0")
+            logger.warning("TRUSTED_PROXIES=0: no proxy is believed, so all clients of one count as one client")
         return client_key(environ)
 
     def request_id(self, environ: dict[str, Any]) -> str | None:
@@ -41,13 +41,11 @@ class Addresses:
         if self._public_base_url is not None:
             return self._public_base_url
         scheme = "https" if environ["wsgi.url_scheme"] == "https" else "http"
-        host = get_host(environ)
-        is_host = re.fullmatch(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", host)
-        return f"{scheme}://{host if is_host else 'localhost'}"
+        return f"{scheme}://{get_host(environ) or 'localhost'}"  # what is no host is empty
 
 
 def client_key(environ: dict[str, Any]) -> bytes:
-    """The key of a client, an IPv4 address or an IPv6 /64. If the proxies name none, that of the connection counts."""
+    """The key of a client, an IPv4 address or an IPv6 /64. If the proxies name none, the connection's counts."""
     connection: str = environ.get("werkzeug.proxy_fix.orig", environ).get("REMOTE_ADDR") or ""
     return _pack(environ.get("REMOTE_ADDR") or "") or _pack(connection) or connection.encode(errors="replace")
 

@@ -21,9 +21,9 @@ def add_time_and_request_id(record: logging.LogRecord) -> bool:
 
 
 def drop_exception_text(record: logging.LogRecord) -> bool:
-    """A filter for loggers: of an exception, only class and place stay. Its text and the message can quote a visitor.
+    """A filter for loggers: keeps the class and the place of an exception. Its text can quote a visitor.
 
-    Flask's message has the path of the request, and gunicorn's has its target.
+    So can the message: that of Flask has the path of the request, and that of gunicorn the target.
     """
     if record.exc_info and record.exc_info[0]:
         where = request.endpoint if has_request_context() else None

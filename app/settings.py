@@ -268,7 +268,10 @@ def _contradictions(given: Mapping[str, str], values: Mapping[str, Any]) -> Iter
         )
     workers = values.get("workers", 1)
     if workers > 1 and "METRICS_BIND" in given:
-        yield f"WORKERS='{workers}': expected 1 with METRICS_BIND, which shows one worker; run several services instead"
+        yield (
+            f"WORKERS='{workers}': expected 1 with METRICS_BIND, which shows the numbers of one worker only; run"
+            " several services instead"
+        )
     if workers > 1 and "RATE_LIMIT_STORAGE" not in given:
         yield (
             f"WORKERS='{workers}': expected 1 without RATE_LIMIT_STORAGE, because each worker would grant every client"

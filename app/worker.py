@@ -1,4 +1,4 @@
-"""The gunicorn worker of the service: it answers malformed HTTP in the envelope, and whoever waits when it stops."""
+"""The gunicorn worker of the service: it answers malformed HTTP in the envelope, and loses no connection at a stop."""
 
 import logging
 import select
@@ -10,10 +10,10 @@ from werkzeug import Response
 from werkzeug.test import EnvironBuilder
 
 # Names that gunicorn does not document, so each release may break them: gthread.ThreadWorker with handle_error
-# (gunicorn's issue 993), wsgi, and accept (issue 3397).
+# (gunicorn's issue 993), wsgi, and accept (issue 3397). gunicorn.conf.py looks at GUNICORN_PID.
 
-AT_ONCE = 64
-"""Connections that are accepted in one go. There are more descriptors to spare than these (gunicorn.conf.py)."""
+AT_ONCE = 32
+"""Connections that are accepted in one go. gunicorn.conf.py spares descriptors for them."""
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
     """A gthread worker. The app answers what gunicorn would answer in HTML or not at all."""
 
     def accept(self, listener: socket.socket) -> None:
-        """Accept all that wait. gunicorn accepts one, and when the worker stops then, nobody answers the others."""
+        """Accept all that wait. gunicorn accepts one, and if the worker then stops, nobody answers the others."""
         for _ in range(AT_ONCE):
             if not select.select([listener], [], [], 0)[0]:
                 return
@@ -36,7 +36,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
         # gunicorn would log the address and a piece of the request, which can be personal data.
         logger.warning("malformed request refused: %s", type(exc).__name__)
         environ = EnvironBuilder().get_environ()
-        # To the app it is malformed because it has no path. A unix socket tells no address.
+        # The app refuses an empty path as malformed. A unix socket tells no address.
         environ |= {"PATH_INFO": "", "REMOTE_ADDR": addr[0] if isinstance(addr, tuple) else ""}
         response = Response.from_app(self.wsgi, environ, buffered=True)
         fields = [("Date", formatdate(usegmt=True)), ("Connection", "close"), *response.get_wsgi_headers(environ)]

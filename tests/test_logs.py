@@ -82,6 +82,7 @@ def test_a_record_of_several_lines_is_one_line_of_json(configure_logging: Config
 def test_the_lines_of_others_that_quote_a_visitor_are_not_written(
     configure_logging: Configure, log_lines: LogLines, logger: str, message: str
 ) -> None:
+    logging.getLogger(logger).setLevel(logging.NOTSET)
     configure_logging(LOG_LEVEL="debug")
 
     logging.getLogger(logger).info(message, *(message.count("%") * (5,)))

@@ -579,12 +579,25 @@ class TestCombinations:
         assert lines[0].startswith(f"API_V1_SUNSET_ON='{sunset_on}': expected ")
         assert "180 days" in lines[0]
 
-    def test_several_workers_are_refused_without_a_shared_storage(self, faults: Faults) -> None:
-        lines = faults(WORKERS="2")
+    @pytest.mark.parametrize(
+        ("environ", "begin", "ways"),
+        [
+            ({}, "expected 1 without RATE_LIMIT_STORAGE", ("either set it", "behind nginx's hash")),
+            (
+                {"RATE_LIMIT_STORAGE": "redis://localhost", "METRICS_BIND": "127.0.0.1:9110"},
+                "expected 1 with METRICS_BIND",
+                ("run several services",),
+            ),
+        ],
+        ids=["without a shared storage", "with metrics"],
+    )
+    def test_several_workers_are_refused(
+        self, faults: Faults, environ: dict[str, str], begin: str, ways: tuple[str, ...]
+    ) -> None:
+        (line,) = faults(WORKERS="2", **environ)
 
-        assert len(lines) == 1
-        assert lines[0].startswith("WORKERS='2': expected 1 without RATE_LIMIT_STORAGE")
-        assert [way for way in ("either set it", "behind nginx's hash") if way not in lines[0]] == []
+        assert line.startswith(f"WORKERS='2': {begin}")
+        assert [way for way in ways if way not in line] == []
 
     def test_several_workers_are_taken_with_a_shared_storage(self, read: ReadEnv) -> None:
         assert read(WORKERS="2", RATE_LIMIT_STORAGE="redis://localhost").workers == 2

@@ -15,15 +15,13 @@ EXPOSED = (
 def allow_origins(app: Flask, origins: Iterable[str], contact_paths: Iterable[str]) -> None:
     """Let pages of these origins, or of all with ``*``, send forms, read the rest and see our header fields."""
     is_any = "*" in origins
-    reading, sending = {"methods": ["GET", "HEAD", "OPTIONS"]}, {"methods": ["OPTIONS", "POST"]}
+    sending = {"methods": ["OPTIONS", "POST"]}
     CORS(
         app,
-        resources={**dict.fromkeys(contact_paths, sending), "/*": reading},
+        resources={**dict.fromkeys(contact_paths, sending), "/*": {"methods": ["GET", "HEAD", "OPTIONS"]}},
         # Patterns, because flask-cors would take the brackets of an IPv6 address for one.
         origins="*" if is_any else [re.compile(re.escape(origin) + r"\Z", re.IGNORECASE) for origin in origins],
         expose_headers=EXPOSED,
         max_age="86400",
         send_wildcard=is_any,
-        always_send=is_any,
-        vary_header=False,
     )

@@ -54,8 +54,7 @@ def _translate(error: HTTPException, path: str, versions: Versions) -> ApiError:
     if isinstance(error, NotFound):
         return _unknown_path(path, versions)
     if isinstance(error, TooManyRequests):
-        wait = error.retry_after if isinstance(error.retry_after, int) else None
-        return ApiError(ErrorCode.RATE_LIMIT_EXCEEDED, retry_after=wait)
+        return ApiError(ErrorCode.RATE_LIMIT_EXCEEDED)
     if error.code is None or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return ApiError(ErrorCode.INTERNAL_ERROR)
     return ApiError(ErrorCode.INVALID_BODY)

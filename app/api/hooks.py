@@ -105,7 +105,7 @@ class Hooks:
         exists = request.url_rule is not None or isinstance(request.routing_exception, MethodNotAllowed)
         if version and version.status() is Status.SUNSET and not (exists and request.method == "OPTIONS"):
             raise ApiError(ErrorCode.API_VERSION_SUNSET)
-        # A redirect would be HTML. Its path has a slash too few.
+        # A redirect would be HTML. Its path lacks the final slash.
         if path.startswith("//") or isinstance(request.routing_exception, RequestRedirect):
             raise NotFound
 

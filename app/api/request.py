@@ -1,6 +1,6 @@
 """The request, what the service knows of it, and its log line.
 
-No name that log and metrics give a request is a client's choice.
+A client can choose no name that appears in the log or in the metrics.
 """
 
 import logging

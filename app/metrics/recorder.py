@@ -100,7 +100,7 @@ class Recorder(Observer):
     def watch(
         self, *, mailer: Mailer, health: MailHealth, redelivery: Redelivery, limits: Limits, storage: Storage
     ) -> None:
-        """Show the state of these parts in gauges, which read it when somebody asks."""
+        """Show the state of these parts in gauges that are read for each scrape."""
 
         def show(name: str, what: str, label: str, reads: Mapping[str, Callable[[], float]]) -> None:
             gauge = Gauge(name, what, [label] if label else [], registry=self.registry)
@@ -133,12 +133,12 @@ class Recorder(Observer):
             show("mail_waiting_room_in_use", "Forms that wait for a place.", "", {"": lambda: room.waiting})
 
     def serve(self, listener: socket.socket) -> None:
-        """Answer Prometheus in threads of its own, also while all others are busy.
-
-        The old and the new worker of a reload share the listener, so either may find a connection taken.
-        """
-        listener.setblocking(False)
-        server = ThreadingHTTPServer(("", 0), MetricsHandler.factory(self.registry), bind_and_activate=False)
+        """Answer Prometheus in threads of its own, also while all others are busy."""
+        server = ThreadingHTTPServer(("", 0), _Handler.factory(self.registry), bind_and_activate=False)
         server.socket.close()
         server.socket = listener
         threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+
+
+class _Handler(MetricsHandler):
+    timeout = 5  # seconds that a scraper may be silent; it holds a thread and a descriptor

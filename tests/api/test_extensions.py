@@ -264,7 +264,8 @@ def test_what_fails_is_answered_500_and_logged_without_what_was_typed(
     response = ask(app, f"/rooms/{TYPED}?q={TYPED}", "POST", data=TYPED, headers={"X-Typed": TYPED})
 
     assert response.status_code == 500
-    assert response.get_json()["error"]["code"] == "internal_error"
+    error = response.get_json()["error"]
+    assert (error["code"], error.keys()) == ("internal_error", {"code", "message", "status", "hint"})
     assert TYPED not in response.text
     assert "unforeseen ZeroDivisionError" in caplog.text
     assert "in fail" in caplog.text

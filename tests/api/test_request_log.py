@@ -40,15 +40,20 @@ def ids(log: pytest.LogCaptureFixture, text: str) -> list[str]:
 
 REQUESTS = {
     "answered": (("GET", "/api/versioning"), "GET /api/versioning 200 -"),
+    "head": (("HEAD", "/openapi.json"), "HEAD /openapi.json 200 -"),
     "refused": (("GET", "/api?section=ana@example.com"), "GET /api 400 invalid_parameter"),
+    "form": (("POST", "/contact.php"), "POST /contact.php 400 invalid_body"),
     "unknown path": (("GET", "/ana@example.com"), "GET other 404 not_found"),
-    "unknown method": (("ANA", "/api"), "- /api 405 method_not_allowed"),
+    "unknown method": (("ANA@EXAMPLE.COM", "/api"), "- /api 405 method_not_allowed"),
     "refused method": (("DELETE", "/contact.php"), "DELETE /contact.php 405 method_not_allowed"),
     "preflight": (("OPTIONS", "/contact.php"), "OPTIONS /contact.php 204 -"),
     "unknown endpoint": (("GET", "/api/v1/ana@example.com"), "GET api/other 404 endpoint_not_found"),
-    "hidden file": (("GET", "/ana/.env"), "GET dotfile 404 not_found"),
-    "PHP": (("GET", "/ana.PHP7"), "GET php 404 not_found"),
-    "well-known": (("GET", "/.well-known/ana"), "GET well-known 404 not_found"),
+    "unknown version": (("GET", "/api/v2"), "GET api/other 404 unsupported_api_version"),
+    "hidden file": (("GET", "/ana@example.com/.env"), "GET dotfile 404 not_found"),
+    "PHP": (("POST", "/ana@example.com.PHP7?x"), "POST php 404 not_found"),
+    "well-known": (("GET", "/.well-known/ana@example.com"), "GET well-known 404 not_found"),
+    "two slashes": (("GET", "//api"), "GET other 404 not_found"),
+    "no slash": (("GET", "api"), "GET malformed 400 invalid_body"),
 }
 
 
@@ -63,7 +68,8 @@ def test_a_request_leaves_one_line(
     configure_logging()
     method, url = request_line
 
-    make_client().open(url, method=method)
+    path, _, query = url.partition("?")
+    make_client().open(method=method, query_string=query, environ_overrides={"PATH_INFO": path})
 
     (line,) = log_lines()
     assert re.fullmatch(

@@ -105,3 +105,9 @@ def test_head_has_the_headers_of_get(client: ValidatingClient) -> None:
     assert asked.data == b""
     for name in ("Content-Length", "Content-Type", "ETag", "Cache-Control"):
         assert asked.headers[name] == got.headers[name]
+
+
+def test_the_api_points_to_the_document_below_the_base_address_of_the_operator(make_client: MakeClient) -> None:
+    client = make_client(PUBLIC_BASE_URL="https://pay.example.com/base/")
+
+    assert client.get("/api").headers.getlist("Link") == ['</base/openapi.json>; rel="service-desc"']

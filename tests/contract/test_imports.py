@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "app.metrics": {"app.metrics", "app.api", "app.contact", "app.mail", "app.ratelimit", "app.errors", "app.settings"}
     | {"app.release"},
     "app.addresses": {"app.settings"},
-    "app.background": {"app.loop", "app.mail", "app.metrics", "app.ratelimit"},
+    "app.background": {"app.loop", "app.mail", "app.ratelimit"},
     "app.envelope": {"app.errors"},
     "app.errors": set(),
     "app.loop": set(),

@@ -19,8 +19,7 @@ from h2.connection import H2Connection
 from h2.events import PingAckReceived
 
 from tests.deploy.load import Load, load, new_client
-from tests.deploy.site import SERVER_NAME, Answer, Site, site
-from tests.factories import contact_body
+from tests.deploy.site import SERVER_NAME, Site, site
 from tests.mail.server import SmtpServer
 from tests.waiting import wait_until
 
@@ -32,8 +31,6 @@ SLOW_CLIENTS = 100
 RESETS = 60
 """In one write. nginx closes a connection that sends it more than twice its limit of streams at once."""
 REQUESTS_OF_A_CLIENT = 32
-WAITING = 20
-"""Forms. The places for those that wait for the mail server are enough for them."""
 RATE, BURST = 100, 200
 RUDE = "127.9.9.9"
 """No other client has an address in its network, which the log shows."""
@@ -165,36 +162,6 @@ def test_a_stop_fails_no_request_that_was_accepted(shared: UnderLoad) -> None:
     assert clients.outcomes.keys() == ALL_WELL | {("GET", "500 internal_error"), ("POST", "500 internal_error")}
     shared.assert_each_message_arrived_once(clients)
     assert list((served.directory / "mail" / "new").iterdir()) == []
-
-
-def test_a_stop_answers_what_waits_to_be_accepted(shared: UnderLoad) -> None:
-    """nginx has sent it, and does not send a POST again."""
-    served = shared.serve("0")
-    instance, worker = served.instances["0"], served.worker("0")
-    with ThreadPoolExecutor(WAITING) as pool:
-        os.kill(worker, signal.SIGSTOP)
-        try:
-            before = served.sockets("0")
-            answers = [pool.submit(send_form, served) for _ in range(WAITING)]
-            wait_until(lambda: served.sockets("0") == before + WAITING)
-            instance.terminate()
-            wait_until(lambda: has_pending(worker, signal.SIGTERM))
-        finally:
-            os.kill(worker, signal.SIGCONT)
-        statuses = [answer.result().status for answer in answers]
-    served.stop("0")
-
-    assert statuses == [200] * WAITING
-
-
-def send_form(served: Site) -> Answer:
-    return served.request("POST", "/api/v1/contact", client=new_client(), body=contact_body())
-
-
-def has_pending(process: int, sent: signal.Signals) -> bool:
-    """Whether the process has yet to hear of the signal."""
-    pending = re.search(r"^ShdPnd:\s+(\w+)$", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
-    return pending is not None and bool(int(pending[1], 16) >> (sent - 1) & 1)
 
 
 def test_slow_clients_cost_nobody_else_anything(shared: UnderLoad) -> None:

@@ -145,7 +145,7 @@ def test_what_is_in_doubt_stays_so(word: str) -> None:
     assert (after.tries, after.last_code, after.is_doubtful, after.state) == (4, word, True, State.IN_DOUBT)
 
 
-@pytest.mark.parametrize(("seconds", "steps"), [(MINUTE - 1, 0), (MINUTE, 1)], ids=["out of turn", "in its turn"])
+@pytest.mark.parametrize(("seconds", "steps"), [(MINUTE - 1, 0), (MINUTE, 1)], ids=["early", "in its turn"])
 def test_only_an_attempt_in_turn_uses_a_step(seconds: int, steps: int) -> None:
     after = tried(read(NEW), STORED_AT + seconds)
 
