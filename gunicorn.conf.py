@@ -34,7 +34,7 @@ graceful_timeout = int(settings.smtp_timeout) + 10
 keepalive = 0
 
 # A worker that finds no descriptor for a connection ends, and its requests with it. Each thread may have three: to the
-# mail server, to Redis, and a message's file. The rest, with what app/worker.py accepts above this number, is below 100.
+# mail server, to Redis, and a message's file. The rest, with what app/worker.py accepts beyond this, is below 100.
 descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
 worker_connections = max(threads, min(1000, descriptors - 3 * threads - 100))
 
