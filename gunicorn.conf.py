@@ -35,8 +35,7 @@ keepalive = 0
 
 # A worker that finds no descriptor for a connection ends, and its requests with it. Each thread may have three: to the
 # mail server, to Redis, and a message's file. The rest, with what app/worker.py accepts beyond this, is below 100.
-descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-worker_connections = max(threads, min(1000, descriptors - 3 * threads - 100))
+worker_connections = max(threads, min(1000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 3 * threads - 100))
 
 # A worker touches a file to show that it is alive. The disk of a container may be read-only.
 worker_tmp_dir = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - the file has no name

@@ -1,4 +1,4 @@
-"""The gunicorn worker of the service: it answers malformed HTTP in the envelope, and loses no connection at a stop."""
+"""The gunicorn worker of the service: it answers malformed HTTP in the envelope, and accepts at once whoever waits."""
 
 import logging
 import select

@@ -115,16 +115,12 @@ class Hooks:
         headers, version = response.headers, request.version
         outside = V1 if path == LEGACY_CONTACT else self._versions.current.name
         is_document = path == DOCUMENT and status in (HTTPStatus.OK, HTTPStatus.NOT_MODIFIED)
-        headers.update(
-            {
-                "API-Version": version.name if version else outside,
-                "Cache-Control": self._caching_of_document if is_document else "no-store",
-                "Vary": "Accept, Accept-Encoding, Origin",
-                "X-Content-Type-Options": "nosniff",
-                "X-Request-ID": request.id,
-                **dict(rate_limit_headers(self._quotas.state_for_response(status))),
-            }
-        )
+        headers["API-Version"] = version.name if version else outside
+        headers["Cache-Control"] = self._caching_of_document if is_document else "no-store"
+        headers["Vary"] = "Accept, Accept-Encoding, Origin"
+        headers["X-Content-Type-Options"] = "nosniff"
+        headers["X-Request-ID"] = request.id
+        headers.update(rate_limit_headers(self._quotas.state_for_response(status)))
         if version and version.lifecycle and version.status() is not Status.CURRENT:
             headers["Deprecation"] = DEPRECATION
             headers["Sunset"] = http_date(version.lifecycle.sunset_on)  # RFC 8594
