@@ -70,7 +70,7 @@ def create_app(
     app = create_flask(settings)
     app.extensions |= {"background": background, "metrics": recorder}
     hooks = Hooks(settings, addresses=addresses, quotas=quotas, versions=versions, records=records)
-    app.after_request(hooks.finish)  # Flask calls the one that is registered first last
+    app.after_request(hooks.finish)  # the first one registered runs last
     app.before_request(background.start)  # for ``flask run``; gunicorn.conf.py has done so before the first request
     app.before_request(hooks.admit)
     allow_origins(app, settings.cors_origins, contact_paths(versions))
