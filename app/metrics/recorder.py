@@ -47,9 +47,7 @@ class Recorder(Observer):
             "Answered requests; code is the error.code, or - without an error.",
             ["method", "route", "status", "code"],
         )
-        self._durations = histogram(
-            "http_request_duration_seconds", "Time from a request's head to its answer.", ["route"]
-        )
+        self._durations = histogram("http_request_duration_seconds", "Time from a request to its answer.", ["route"])
         self._submissions = counter(
             "contact_submissions",
             "Contact forms: delivered, stored (without SMTP_HOST), discarded (honeypot), refused (4xx), failed (5xx).",

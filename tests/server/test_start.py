@@ -7,19 +7,18 @@ import json
 import mailbox
 import os
 import re
-import runpy
 import subprocess
 import sys
 from contextlib import closing
 from email.utils import parseaddr
 from pathlib import Path
-from unittest.mock import MagicMock, patch
 
 import pytest
 
 from app.settings import PRIVATE_DIRECTORY
 from tests.client import validate_response
 from tests.mail import disks
+from tests.mail.scripted import ScriptedServer
 from tests.server.gunicorn import PATIENCE, ROOT, Server, serving, start
 
 COMMANDS = {
@@ -175,13 +174,11 @@ def test_no_proxy_is_believed_unless_it_is_trusted(tmp_path: Path, server: Serve
     assert json.loads(trusted)["data"]["docs"]["openapi"] == "https://www.example.com/openapi.json"
 
 
-def test_a_worker_that_ends_stops_what_its_app_has_started(tmp_path: Path) -> None:
-    background = MagicMock()
-    wsgi = MagicMock(app=MagicMock(extensions={"background": background}))
-    with patch.dict(os.environ, {"MAIL_DIR": str(tmp_path / "mail")}, clear=True):
-        end = runpy.run_path(str(ROOT / "gunicorn.conf.py"))["worker_exit"]
+def test_a_worker_that_ends_leaves_the_mail_server_with_quit(tmp_path: Path) -> None:
+    with ScriptedServer() as relay:
+        with serving(tmp_path, **relay.environ) as server:
+            assert server.post_form()[0].status == 200
 
-    with patch.dict(sys.modules, {"wsgi": wsgi}):
-        end(MagicMock(), MagicMock())
-
-    background.stop.assert_called_once_with()
+        assert [connection.commands[-1].upper() for connection in relay.connections] == ["QUIT"] * len(
+            relay.connections
+        )
