@@ -142,4 +142,4 @@ class Census:
 
     def age(self, state: State, now: float) -> float:
         """Seconds since the oldest message in that state was stored; 0 without one."""
-        return max(0.0, now - self.oldest.get(state, now))
+        return now - self.oldest.get(state, now)

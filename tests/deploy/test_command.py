@@ -238,6 +238,8 @@ class TestStatus:
         assert (status, line.count("\n"), line.partition(" - ")[0]) == (2, 1, "CRITICAL")
 
     def test_settings_that_cannot_be_used_are_critical(self, machine: Machine) -> None:
+        machine.settings(SMTP_PORT="x")
+        assert "the settings cannot be used: SMTP_PORT='x'" in machine.type("mail", "status", user=OPERATOR)[1]
         machine.settings(SMTP_PORT="x", SMTP_USERNAME="web")
 
         assert machine.type("mail", "status", user=OPERATOR)[:2] == (
