@@ -48,7 +48,8 @@ def create_app(
     settings = settings or Settings.from_env(os.environ)
     ensure_logging(settings)
     versions = versions or Versions.from_settings(settings)
-    recorder = create_recorder(settings, contact_paths(versions))
+    paths = contact_paths(versions)
+    recorder = create_recorder(settings, paths)
     storage = create_storage(settings)
     spool = create_spool(settings)
     if mailer is None:
@@ -58,7 +59,7 @@ def create_app(
     health = MailHealth(mailer, spool, redelivery)
     addresses = Addresses(settings)
     limits = limits or Limits(storage.limiter(API_POLICY), storage.limiter(CONTACT_POLICY))
-    quotas = Quotas(limits, contact_paths(versions))
+    quotas = Quotas(limits, paths)
     composer = Composer(settings.mail_from, settings.recipients, settings.mail_timezone)
     contact = create_contact_view(ContactService(composer, mailer), quotas)
     background = Background(storage, health, mailer, redelivery)
@@ -73,7 +74,7 @@ def create_app(
     app.after_request(hooks.finish)  # the first one registered runs last
     app.before_request(background.start)  # for ``flask run``; gunicorn.conf.py has done so before the first request
     app.before_request(hooks.admit)
-    allow_origins(app, settings.cors_origins, contact_paths(versions))
+    allow_origins(app, settings.cors_origins, paths)
     register_error_handlers(app, addresses=addresses, quotas=quotas, versions=versions)
     app.register_blueprint(create_v1_blueprint(versions[V1], contact=contact, health=health, storage=storage))
     app.register_blueprint(

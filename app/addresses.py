@@ -59,10 +59,14 @@ def truncated(key: bytes) -> str:
 
 def _pack(address: str) -> bytes | None:
     """The bytes of an address, less the port, brackets and zone that some proxies add; None if it is none."""
-    match = re.fullmatch(r"\[([^]]*)\](?::.*)?|([^:]*):[^:]*|(.*)", address.strip(), re.DOTALL)
-    bare = next(filter(None, match.groups()), "").partition("%")[0] if match else ""
+    address = address.strip()
+    if address.startswith("["):
+        address = address[1:].partition("]")[0]
+    elif address.count(":") == 1:
+        address = address.partition(":")[0]
+    address = address.partition("%")[0]
     try:
-        packed = socket.inet_pton(socket.AF_INET6 if ":" in bare else socket.AF_INET, bare)
+        packed = socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address)
     except (OSError, ValueError):
         return None
     return packed[12:] if packed.startswith(_IPV4_IN_IPV6) else packed[:_IPV6_PREFIX_BYTES]

@@ -5,7 +5,7 @@ from typing import Any
 from app.errors import ApiError
 
 Body = dict[str, Any]
-"""What a view returns; Flask makes JSON of it."""
+"""The JSON object that a view returns."""
 
 
 def success(**members: str | Body) -> Body:

@@ -99,11 +99,12 @@ class Recorder(Observer):
         self, *, mailer: Mailer, health: MailHealth, redelivery: Redelivery, limits: Limits, storage: Storage
     ) -> None:
         """Show the state of these parts in gauges that are read for each scrape."""
+        gauge = partial(Gauge, registry=self.registry)
 
         def show(name: str, what: str, label: str, reads: Mapping[str, Callable[[], float]]) -> None:
-            gauge = Gauge(name, what, [label] if label else [], registry=self.registry)
+            by_label = gauge(name, what, [label])
             for value, read in reads.items():
-                (gauge.labels(value) if label else gauge).set_function(read)
+                by_label.labels(value).set_function(read)
 
         def count(state: State) -> float:
             return redelivery.census.counts[state]
@@ -125,10 +126,10 @@ class Recorder(Observer):
         show("rate_limit_clients", "Clients that the process remembers.", "policy", clients)
         if mailer.sender:
             room = mailer.bulkhead
-            show("mail_places", "Forms that may be at the mail server at once.", "", {"": lambda: room.slots})
-            show("mail_places_in_use", "Forms that are at the mail server.", "", {"": lambda: room.slots_taken})
-            show("mail_waiting_room", "Forms that may wait for a place.", "", {"": lambda: room.waiting_room})
-            show("mail_waiting_room_in_use", "Forms that wait for a place.", "", {"": lambda: room.waiting})
+            gauge("mail_places", "Forms that may be at the mail server at once.").set_function(lambda: room.slots)
+            gauge("mail_places_in_use", "Forms that are at the mail server.").set_function(lambda: room.slots_taken)
+            gauge("mail_waiting_room", "Forms that may wait for a place.").set_function(lambda: room.waiting_room)
+            gauge("mail_waiting_room_in_use", "Forms that wait for a place.").set_function(lambda: room.waiting)
 
     def serve(self, listener: socket.socket) -> None:
         """Answer Prometheus in threads of its own, also while all others are busy."""
