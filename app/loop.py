@@ -26,8 +26,12 @@ class Loop:
         """Start the thread, once."""
         self._thread.start()
 
+    def pause(self, seconds: float) -> None:
+        """Wait within the work, which a stop ends early."""
+        self._stopping.wait(seconds)
+
     def wake(self) -> None:
-        """End the pause."""
+        """End the pause between two times."""
         self._wake.set()
 
     def wind_down(self) -> None:

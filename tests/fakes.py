@@ -5,7 +5,6 @@ from __future__ import annotations
 from app.mail.bulkhead import Bulkhead
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
-from app.mail.pace import Pace
 
 
 class RecordingMailer:
@@ -16,7 +15,6 @@ class RecordingMailer:
     def __init__(self) -> None:
         self.sender = self
         self.bulkhead = Bulkhead(slots=1, waiting_room=0, patience=0)
-        self.pace = Pace()
         self.messages: list[Message] = []
         self.broken = False
         self.keeps = True

@@ -21,7 +21,7 @@ from app.mail.failures import About, cut, failure_of, quote
 from app.mail.kept import Kept, State
 from app.mail.mailer import Mailer
 from app.mail.message import Message, reference
-from app.mail.pace import FAILURES
+from app.mail.redelivery import GAP
 from app.mail.smtp import Deadline, Reply, SmtpSender
 from app.mail.spool import Spool
 from app.mail.status import WAITING_CRITICAL, WAITING_WARNING, find_status
@@ -32,6 +32,7 @@ LOADED = "are the service's settings loaded?"
 """The question of a command that fails with settings that may not be the service's."""
 
 _SHOWN = 10  # the most messages that are named before the question whether to delete them
+_FAILURES = 2  # in a row that are not the message's own, which end a resend: a single one may be its fault after all
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _STATES = ", ".join(state.replace(" ", "-") for state in State)
 _SKIPPED = "skipped: the service is sending it or has just tried"
@@ -43,7 +44,7 @@ _LIST = """List the messages that no mail server is known to have taken.
 waiting   The mail server has not taken it. The service tries it again by itself.
 in doubt  It was on its way and no answer came, so the mail server may have it.
 refused   The mail server refused it for good. Mend the cause, then resend it.
-given up  Not taken in five days and ten steps of the schedule. Resend it or drop it.
+given up  Not taken in five days and ten attempts. Resend it or drop it.
 stored    There is no mail server: SMTP_HOST is not set.
 
 The exit status is 0, or 1 if MAIL_DIR cannot be read.
@@ -129,7 +130,7 @@ def _add_resend_drop_and_test(group: AppGroup, settings: Settings, mailer: Maile
     def resend_messages(identifiers: tuple[str, ...], *, waiting: bool) -> None:
         """Send all messages in MAIL_DIR now, or only the named ones.
 
-        Any state will do. A message that is being sent is skipped. After two failures of the mail server in a row, no
+        Any state will do. A message that is being sent is skipped. When the server takes nothing twice in a row, no
         other is tried.
 
         The exit status is 1 if any message stays undelivered or is not there. It is 1 before anything is sent if an ID
@@ -235,29 +236,32 @@ def _require_sender(mailer: Mailer) -> None:
 
 
 def _resend(mailer: Mailer, spool: Spool, chosen: Sequence[Kept]) -> bool:
-    """Hand over these messages at the pace of the redelivery; returns False when the server did not take one."""
+    """Hand over these messages as far as the server takes any; returns False when one of them stays."""
     if chosen and not spool.is_writable():
         raise click.ClickException("MAIL_DIR cannot be written, so a delivered message could not be removed")
-    failures = number = 0
+    undelivered = in_a_row = number = 0
     outcome = _SKIPPED
     for number, kept in enumerate(chosen, 1):
         if outcome is not _SKIPPED:
-            time.sleep(mailer.pace.pause)
+            time.sleep(GAP)
+        is_of_message = True
         try:
             with spool.claim(kept) as claim:
                 outcome = f"delivered: {cut(mailer.redeliver(claim).reply)}" if claim else _SKIPPED
         except OSError as error:
             failure = failure_of(error)
+            is_of_message = failure.is_of_message
             outcome = f"{'in doubt' if failure.about is About.IN_DOUBT else 'not delivered'}: {failure.sentence}"
-        failures += not outcome.startswith("delivered")
+        undelivered += not outcome.startswith("delivered")
+        in_a_row = 0 if is_of_message else in_a_row + 1
         click.echo(f"{number}/{len(chosen)} {kept.local_part} {outcome}")
-        if mailer.pace.is_down:
+        if in_a_row == _FAILURES:
             break
     mailer.close()
     if number < len(chosen):
-        click.echo(f"the mail server has failed {FAILURES} times in a row: the others were not tried", err=True)
+        click.echo(f"the mail server took nothing {_FAILURES} times in a row: the others were not tried", err=True)
     click.echo(f"{number} handled, {len(spool.kept())} undelivered", err=True)
-    return not failures
+    return not undelivered
 
 
 def _drop(spool: Spool, chosen: Sequence[Kept], *, ask: bool) -> bool:

@@ -49,6 +49,11 @@ class Failure:
     logged: str
     sentence: str = field(repr=False)  # one line for the operator, with the server's text: not for a log
 
+    @property
+    def is_of_message(self) -> bool:
+        """True when another message may go through now."""
+        return self.about in (About.MESSAGE, About.LOCAL)
+
 
 def failure_of(error: Exception) -> Failure:
     """The failure that an exception stands for."""

@@ -1,4 +1,4 @@
-"""A kept message as the name of its file tells it: what may be shown of it, its state and its next turn."""
+"""A kept message as the name of its file tells it: what may be shown of it, its state and its next attempt."""
 
 import re
 from collections import Counter
@@ -8,65 +8,47 @@ from typing import NamedTuple
 
 from app.mail.message import reference
 
-PAUSES = (60, 300, 900, 1800, 3600)
-"""Seconds before each of the first attempts of the schedule (its steps), after the one that the visitor waited for."""
-LATER_PAUSE = 4 * 3600
-"""Seconds to each later step."""
-GIVE_UP_AFTER = 5 * 86_400
-"""Seconds for which the service tries again by itself at least (RFC 5321, section 4.5.4.1)."""
-GIVE_UP_STEPS = 10
-"""The least steps before a message is given up, so that a clock which was wrong for a moment ends nothing."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 60, 4 * 3600
+"""Bounds in seconds of the pause after an attempt, which is as long as the message had waited (Postfix's qmgr(8))."""
+GIVE_UP_AFTER, GIVE_UP_TRIES = 5 * 86_400, 10
+"""The age in seconds (RFC 5321, section 4.5.4.1) and the attempts after which a failure is the last one. So a clock
+that was wrong for a moment ends nothing."""
+SENDING, DOUBT = ".sending", ".doubt"
+"""The marks of a message whose content is being sent, and of one whose content was sent without a reply."""
 
+# Before 1.0.0, up to two numbers of a schedule stood behind the kind.
 _NAME = re.compile(
     r"(?:tmp|new|cur)/(([0-9]{11,20})\.[0-9]+\.([!-+.;-~0-9-]+))"
     r",tries=([0-9]{1,9}),last=([0-9]{1,11}\.[0-9]{3})"
-    r",(waiting|refused)=([A-Za-z0-9]*)\.([a-z]*)\.([0-9]{1,9})(?:\.([0-9]{1,11}))?(\.sending|\.doubt)?"
+    r",(waiting|refused)=([A-Za-z0-9]*)\.([a-z]*)(?:\.[0-9]{1,11}){0,2}(\.sending|\.doubt)?"
     r"(?::2,[A-Za-z]*)?"
 )
-"""``new/TIME.PROCESS.LOCAL_PART,tries=N,last=TIME,VERDICT=WORD.KIND.STEPS[.TURN][.MARK]`` and a mail reader's flags."""
-
-SENDING, DOUBT = ".sending", ".doubt"
-"""The marks of a message whose content is being sent, and of one whose content was sent without a reply."""
+"""``new/TIME.PROCESS.LOCAL_PART,tries=N,last=TIME,VERDICT=CODE.KIND[.MARK]`` and a mail reader's flags."""
 
 
 class State(StrEnum):
     """The states of a kept message, each of which asks something else of the operator."""
 
-    WAITING = "waiting"
-    """The mail server has certainly not taken it, or is being asked. The service tries again by itself."""
-    IN_DOUBT = "in doubt"
-    """The content was on its way, and no reply came. The mail server may have taken it."""
-    REFUSED = "refused"
-    """The mail server refused the sender, all recipients or the content for good (5xx)."""
-    GIVEN_UP = "given up"
-    """The mail server has not taken it in GIVE_UP_AFTER seconds and GIVE_UP_STEPS steps."""
-    STORED = "stored"
-    """There is no mail server (development)."""
+    WAITING = "waiting"  # the mail server has certainly not taken it, or is being asked: the service tries again
+    IN_DOUBT = "in doubt"  # the content was on its way, and no reply came: the mail server may have taken it
+    REFUSED = "refused"  # the mail server refused the sender, all recipients or the content for good (5xx)
+    GIVEN_UP = "given up"  # not taken after GIVE_UP_AFTER seconds and GIVE_UP_TRIES attempts
+    STORED = "stored"  # there is no mail server (development)
 
 
 class Kept(NamedTuple):
     """A kept message. All times are in seconds since 1970; the oldest message sorts first."""
 
     stored_at: float
-    unique: str
-    """The part of the name that never changes: time, process and local part of the Message-ID."""
-    path: str
-    """The path of the file below MAIL_DIR."""
+    unique: str  # the part of the name that never changes: time, process and local part of the Message-ID
+    path: str  # of the file below MAIL_DIR
     local_part: str
-    form_type: str
-    """The kind of form; empty for a message that no form has made."""
-    tries: int
-    """The attempts that have ended. An attempt also counts once the content is sent."""
-    steps: int
-    """The steps of the schedule that are used up. An early attempt uses none."""
-    tried_at: float | None
-    last_code: str
-    """The outcome of the last attempt: a reply code or the class of an error; empty when there is none."""
-    is_doubtful: bool
-    """The server may have taken the message, or is just being sent it."""
+    form_type: str  # the kind of form; empty for a message that no form has made
+    tries: int  # the attempts that have ended or have sent the content
+    last_at: float  # the beginning of the last attempt; before the first one, stored_at
+    last_code: str  # what came of the last attempt: a reply code or the class of an error; empty when there is none
+    is_doubtful: bool  # the server may have taken the message, or is just being sent it
     state: State
-    next_try: float | None
-    """The time of the next attempt; None when the service makes no further one in its turn."""
 
     @property
     def request_id(self) -> str | None:
@@ -84,51 +66,41 @@ class Kept(NamedTuple):
         """True when the server has certainly not taken it and may be asked again at any time."""
         return self.state is State.WAITING and not self.is_doubtful
 
-    def is_due(self, now: float) -> bool:
-        """True when the service should try again in its turn."""
-        return self.next_try is not None and now >= self.next_try
+    @property
+    def next_try(self) -> float | None:
+        """The time from which on the service tries again; None when it does not."""
+        pause = min(max(self.last_at - self.stored_at, SHORTEST_PAUSE), LONGEST_PAUSE)
+        return self.last_at + pause if self.is_untaken else None
+
+    def is_due(self, now: float, server_back_at: float = 0) -> bool:
+        """True when the service should try again now: for the pause, the mail server's return, or a clock set back."""
+        is_over = self.last_at < server_back_at or self.last_at > now + 60
+        return self.next_try is not None and (now >= self.next_try or is_over)
 
     def after(self, now: float, code: str = "", *, refused: bool = False, mark: str = "") -> str:
         """The path after an attempt that began ``now``. A message in doubt stays so."""
         verdict, mark = "refused" if refused else "waiting", mark or (DOUBT if self.is_doubtful else "")
-        steps, turn = self.steps + self.is_due(now), ""
-        if self.tries and self.next_try and not self.is_due(now):
-            turn = f".{int(self.next_try)}"  # an early attempt does not move the next turn
-        outcome = f"{verdict}={code}.{self.form_type}.{steps}{turn}{mark}"
-        return f"new/{self.unique},tries={self.tries + 1},last={now:.3f},{outcome}"
+        return f"new/{self.unique},tries={self.tries + 1},last={now:.3f},{verdict}={code}.{self.form_type}{mark}"
 
 
 def first_name(nanoseconds: int, process: int, local_part: str, form_type: str) -> str:
     """The name of a message's file before the first attempt."""
-    return f"{nanoseconds:011}.{process}.{local_part},tries=0,last={nanoseconds / 1e9:.3f},waiting=.{form_type}.0"
+    return f"{nanoseconds:011}.{process}.{local_part},tries=0,last={nanoseconds / 1e9:.3f},waiting=.{form_type}"
 
 
-def read_path(path: str, now: float, *, has_server: bool) -> Kept | None:
+def read_path(path: str, *, has_server: bool) -> Kept | None:
     """The message at a path below MAIL_DIR, by its name; None for a file that the service has not named."""
     match = _NAME.fullmatch(path)
     if match is None:
         return None
-    unique, nanoseconds, local_part, tried, last, verdict, code, form_type, step, later, mark = match.groups()
-    stored_at, tries, steps, doubtful = int(nanoseconds) / 1e9, int(tried), int(step), mark is not None
-    since = float(last)
-    tried_at = since if tries else None
-    turn = float(later or 0) or since + (PAUSES[steps] if steps < len(PAUSES) else LATER_PAUSE)
-    if since > now + 60:  # the clock has been set back
-        turn = now
-    ends_at = stored_at + GIVE_UP_AFTER
-    is_last = steps >= GIVE_UP_STEPS and turn >= ends_at
-    state = State.WAITING
-    if not has_server:
-        state = State.STORED
-    elif doubtful:
-        state = State.IN_DOUBT
-    elif verdict == "refused":
-        state = State.REFUSED
-    elif is_last and now >= ends_at:
-        state = State.GIVEN_UP
-    next_try = turn if state is State.WAITING and not is_last else None
-    known = (stored_at, unique, path, local_part, form_type, tries, steps, tried_at, code, doubtful)
-    return Kept(*known, state, next_try)
+    unique, nanoseconds, local_part, tries, last, verdict, code, form_type, mark = match.groups()
+    stored_at, last_at = int(nanoseconds) / 1e9, float(last)
+    is_last = int(tries) >= GIVE_UP_TRIES and last_at - stored_at >= GIVE_UP_AFTER
+    state = State.GIVEN_UP if is_last else State.WAITING
+    if mark or verdict == "refused":
+        state = State.IN_DOUBT if mark else State.REFUSED
+    known = (stored_at, unique, path, local_part, form_type, int(tries), last_at, code, mark is not None)
+    return Kept(*known, state if has_server else State.STORED)
 
 
 class Census:

@@ -33,7 +33,7 @@ def as_json(kept: Kept, now: float) -> str:
         "state": kept.state,
         "attempts": kept.tries,
         "last_code": kept.last_code or None,
-        "last_try_at": _iso(kept.tried_at),
+        "last_try_at": _iso(kept.last_at) if kept.tries else None,
         "next_try_at": _iso(kept.next_try),
         "stored_at": _iso(kept.stored_at),
         "age_seconds": max(0, int(now - kept.stored_at)),
@@ -48,7 +48,7 @@ def show(kept: Kept, content: bytes, now: float) -> Iterator[str]:
     plain = (part.get_payload(decode=True) for part in parsed.walk() if part.get_content_type() == "text/plain")
     # The first part that is plain text. The service writes UTF-8.
     text = next((octets.decode(errors="replace") for octets in plain if isinstance(octets, bytes)), "(no text)")
-    last = f", the last {_ago(kept.tried_at, now)}" if kept.tried_at is not None else ""
+    last = f", the last {_ago(kept.last_at, now)}" if kept.tries else ""
     code = f": {kept.last_code}" if kept.last_code else ""
     next_try = f" ({_iso(kept.next_try)})" if kept.next_try else ""
     yield f"Message-ID: {on_one_line(parsed['Message-ID'] or kept.local_part)}"

@@ -12,7 +12,6 @@ from app.mail.bulkhead import Bulkhead, FullError
 from app.mail.failures import About, failure_of
 from app.mail.kept import DOUBT, SENDING, State
 from app.mail.message import Message
-from app.mail.pace import Pace
 from app.mail.smtp import Deadline, Receipt, SmtpSender
 from app.mail.spool import Claim, Spool
 from app.settings import Settings
@@ -51,7 +50,6 @@ class Mailer:
         # Half of the threads may be inside SMTP at once, and a quarter may wait, so one quarter is always free.
         slots, waiting_room = max(1, settings.threads // 2), settings.threads // 4
         self.bulkhead = Bulkhead(slots=slots, waiting_room=waiting_room, patience=settings.smtp_timeout / 4)
-        self.pace = Pace()
         self._spool = spool
         self._timeout = settings.smtp_timeout
         self._observer = observer or Observer()
@@ -72,16 +70,12 @@ class Mailer:
         try:
             if self.sender:
                 self._hand_over(message, claim, deadline, self.bulkhead.slot())
-                self.pace.served()
             elif claim:
                 claim.sync()
             else:
                 raise DeliveryError(kept=False)
         except (OSError, FullError) as error:
-            failure = failure_of(error)
-            logger.error("message %s was not delivered: %s", message.message_id, failure.logged)
-            if failure.about is About.BUSY:
-                self.pace.failed(failure.about)
+            logger.error("message %s was not delivered: %s", message.message_id, failure_of(error).logged)
             if claim:
                 with _logged("the state of a message cannot be written to MAIL_DIR"):
                     claim.sync()
@@ -94,14 +88,12 @@ class Mailer:
         logger.info("message %s %s", message.message_id, "delivered" if self.sender else "stored")
 
     def redeliver(self, claim: Claim) -> Receipt:
-        """Hand over a kept message again and tell the pace; raises OSError when the server has not taken it."""
+        """Hand over a kept message again; raises OSError when the server has not taken it."""
         try:
             receipt = self._hand_over(claim.read(), claim, Deadline(self._timeout), nullcontext())
-        except Exception as error:
-            self.pace.failed(failure_of(error).about)
+        except Exception:
             self._observer.retried(claim.state)
             raise
-        self.pace.taken()
         self._observer.retried(None)
         return receipt
 

@@ -85,7 +85,7 @@ class Spool:
 
     def message_at(self, path: str) -> Kept | None:
         """The message at a path below MAIL_DIR, by its name; None for another file."""
-        return read_path(path, time.time(), has_server=self._has_server)
+        return read_path(path, has_server=self._has_server)
 
     def prepare(self) -> None:
         """Make the Maildir, private to this user; raises OSError."""
@@ -170,19 +170,18 @@ class Spool:
             raise
 
     @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Keep other processes out of their rounds meanwhile; False when one of them is making one. Raises OSError."""
+        with _locked(self._maildir) as descriptor:
+            yield descriptor is not None
+
+    @contextmanager
     def claim(self, kept: Kept) -> Iterator[Claim | None]:
         """Claim a message; None when somebody else is handing it over or has done so. Raises OSError."""
         path = self.absolute(kept.path)
-        try:
-            descriptor = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            yield None
-            return
-        try:
+        with _locked(path) as descriptor:
             # Somebody else may have delivered or renamed it before the lock was taken.
-            yield Claim(self, kept, descriptor) if _lock(descriptor) and os.path.lexists(path) else None
-        finally:
-            os.close(descriptor)
+            yield Claim(self, kept, descriptor) if descriptor and os.path.lexists(path) else None
 
     def remove_unfinished(self) -> int:
         """Remove the messages in tmp/ that nobody finishes, by their age; returns how many. Raises OSError.
@@ -233,3 +232,17 @@ def _lock(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     return False
+
+
+@contextmanager
+def _locked(path: str) -> Iterator[int | None]:
+    """A descriptor of the file, which is locked meanwhile; None when it is locked already or gone."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        yield descriptor if _lock(descriptor) else None
+    finally:
+        os.close(descriptor)

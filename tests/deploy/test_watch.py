@@ -117,7 +117,7 @@ def webhook() -> Iterator[tuple[str, list[bytes]]]:
 
 def refuse(mail_dir: Path, number: int) -> None:
     """Leave a message that the mail server has refused."""
-    file = mail_dir / f"new/{time.time_ns()}.1.{number},tries=1,last={time.time():.3f},refused=550.demo.0"
+    file = mail_dir / f"new/{time.time_ns()}.1.{number},tries=1,last={time.time():.3f},refused=550.demo"
     file.parent.mkdir(exist_ok=True)
     file.touch()
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 from flask import Flask
 
-from app.mail import pace
+from app.mail import cli, redelivery
 from app.mail.cli import create_mail_commands
 from app.mail.kept import Kept
 from app.mail.mailer import Mailer, create_mailer
@@ -33,12 +33,12 @@ REQUEST = "3f0c9a1b5566778899aabbccddeeff00"
 
 
 NAMES = {
-    "new": ",tries=0,last={stored},waiting=.demo.0",
-    "waiting": ",tries=1,last=1700000000.000,waiting=451.demo.0",
-    "in doubt": ",tries=1,last=1700000000.000,waiting=.demo.0.doubt",
-    "in doubt, then deferred": ",tries=2,last=1700000000.000,waiting=451.demo.1.doubt",
-    "refused": ",tries=1,last=1700000000.000,refused=550.demo.0",
-    "given up": ",tries=35,last={late},waiting=451.demo.34",
+    "new": ",tries=0,last={stored},waiting=.demo",
+    "waiting": ",tries=1,last=1700000000.000,waiting=451.demo",
+    "in doubt": ",tries=1,last=1700000000.000,waiting=.demo.doubt",
+    "in doubt, then deferred": ",tries=2,last=1700000000.000,waiting=451.demo.doubt",
+    "refused": ",tries=1,last=1700000000.000,refused=550.demo",
+    "given up": ",tries=35,last={late},waiting=451.demo",
 }
 """The end of the name of a message in each state."""
 
@@ -77,7 +77,8 @@ def _all_mail_servers_are_trusted(_trusted_authority: None) -> None:
 
 @pytest.fixture(autouse=True)
 def _kept_messages_are_handed_over_without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "FIRST", 0.0)
+    for module in (cli, redelivery):
+        monkeypatch.setattr(module, "GAP", 0.0)
 
 
 @pytest.fixture
@@ -169,7 +170,7 @@ def keep(mail_dir: Path, message: Message, name: str = NAMES["new"], *, age: flo
     Spool(mail_dir).prepare()
     stored = int(time.time() - age)
     local_part = message.message_id.strip("<>").partition("@")[0]
-    times = {"stored": f"{stored}.000", "late": f"{stored + 5 * DAY - 1}.000"}
+    times = {"stored": f"{stored}.000", "late": f"{stored + 5 * DAY}.000"}
     path = f"new/{stored}000000000.7.{local_part}{name.format(**times)}"
     (mail_dir / path).write_bytes(message.content.replace(b"\r\n", b"\n"))
     kept = Spool(mail_dir).message_at(path)

@@ -67,7 +67,7 @@ def with_text(content: bytes) -> Message:
 @freeze_time("2026-11-22 08:00:00")
 def test_facts_header_and_text_are_decoded(mail: MailCommand, absent_server: SmtpServer, mail_dir: Path) -> None:
     message = compose()
-    name = f",tries=4,last={int(time.time()) - 700}.000,waiting=451.demo.3"
+    name = f",tries=4,last={int(time.time()) - 700}.000,waiting=451.demo"
     path = keep(mail_dir, message, name, age=7_300).path
     long_line = "Quisiera una demostración. " * 20
 
@@ -80,7 +80,7 @@ def test_facts_header_and_text_are_decoded(mail: MailCommand, absent_server: Smt
         "Reference:  3F0C-9A1B",
         "State:      waiting",
         "Attempts:   4, the last 11 min ago (2026-11-22T07:48:20+00:00): 451",
-        "Next try:   in 18 min (2026-11-22T08:18:20+00:00)",
+        "Next try:   in 1 h (2026-11-22T09:38:20+00:00)",
         "Stored:     2 h ago (2026-11-22T05:58:20+00:00)",
         f"File:       {path}",
     ]

@@ -26,7 +26,7 @@ from tests.mail import disks
 from tests.mail.clock import later
 from tests.mail.conftest import CONTENT, MakeMailer, keep, kept, letter
 
-NAME = "1700000000000000000.7.a,tries=0,last=1700000000.000,waiting=.demo.0"
+NAME = "1700000000000000000.7.a,tries=0,last=1700000000.000,waiting=.demo"
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ MINUTE, HOUR = 60, 3600
 STATUS = [*FLASK_MAIL, "status"]
 
 NEW = NAMES["new"]
-BEING_SENT = ",tries=1,last={stored},waiting=.demo.0.sending"
+BEING_SENT = ",tries=1,last={stored},waiting=.demo.sending"
 
 Messages = list[tuple[str, int]]
 """The end of each message's name, and its age in seconds."""

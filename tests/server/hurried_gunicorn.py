@@ -8,14 +8,12 @@ from __future__ import annotations
 import os
 import runpy
 
-from app.mail import health, kept, pace, redelivery
+from app.mail import health, kept, redelivery
 
 health.CHECK_INTERVAL = health.LONGEST_PAUSE = 0.2
 redelivery.INTERVAL = 0.1
 redelivery.SHARE = 1
-pace.FIRST = pace.LONGEST = 0.01
-pace.OUTAGE = (0.2, 0.2)
-pause = kept.LATER_PAUSE = int(os.environ["RETRY_SECONDS"])
-kept.PAUSES = (pause, pause, pause, pause, pause)
+redelivery.GAP = redelivery.LONGEST_GAP = 0.01
+kept.SHORTEST_PAUSE = kept.LONGEST_PAUSE = int(os.environ["RETRY_SECONDS"])
 
 globals().update(runpy.run_path("gunicorn.conf.py"))

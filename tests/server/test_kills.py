@@ -121,7 +121,7 @@ def test_a_kill_loses_no_message_and_sends_none_twice(
         "GUNICORN_CMD_ARGS": "--config tests/server/killed_gunicorn.py --workers 2",
         "KILL_AT": kill_at,
         "KILL_FILE": str(kill_file),
-        "RETRY_SECONDS": "0",
+        "RETRY_SECONDS": "1",
         "TRUSTED_PROXIES": "1",
         "THREADS": "4",
     }
