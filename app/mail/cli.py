@@ -1,26 +1,24 @@
 """The group ``flask --app wsgi mail``: the operator's commands, what they send and delete, and their exit statuses."""
 
-import io
+import json
 import logging
 import math
 import re
 import smtplib
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import format_datetime, make_msgid
+from typing import NamedTuple
 
 import click
-from flask.cli import AppGroup
 
 from app.mail import listing
 from app.mail.failures import About, cut, failure_of, quote
 from app.mail.kept import Kept, State
 from app.mail.mailer import Mailer
-from app.mail.message import Message, reference
+from app.mail.message import Message, reference, write
 from app.mail.redelivery import GAP
 from app.mail.smtp import Deadline, Reply, SmtpSender
 from app.mail.spool import Spool
@@ -31,24 +29,10 @@ from app.settings import Settings
 LOADED = "are the service's settings loaded?"
 """The question of a command that fails with settings that may not be the service's."""
 
-_SHOWN = 10  # the most messages that are named before the question whether to delete them
 _FAILURES = 2  # in a row that are not the message's own, which end a resend: a single one may be its fault after all
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_STATES = ", ".join(state.replace(" ", "-") for state in State)
 _SKIPPED = "skipped: the service is sending it or has just tried"
 _ID = "An ID is a Message-ID, with or without <> and the domain, a reference such as 3F0C-9A1B, or a request id."
-
-_LIST = """List the messages that no mail server is known to have taken.
-
-\b
-waiting   The mail server has not taken it. The service tries it again by itself.
-in doubt  It was on its way and no answer came, so the mail server may have it.
-refused   The mail server refused it for good. Mend the cause, then resend it.
-given up  Not taken in five days and ten attempts. Resend it or drop it.
-stored    There is no mail server: SMTP_HOST is not set.
-
-The exit status is 0, or 1 if MAIL_DIR cannot be read.
-"""
 
 _STATUS = f"""Tell Nagios or cron in one line how the mail is. No message is opened.
 
@@ -68,13 +52,47 @@ CRITICAL, exit status 2
 logger = logging.getLogger(__name__)
 
 
-class _MailGroup(AppGroup):
-    """Ends a command with one message and exit status 1 when it fails on the disk."""
+class _Mail(NamedTuple):
+    """What the commands look after."""
+
+    settings: Settings
+    mailer: Mailer
+    spool: Spool
+
+    def find(self, identifiers: Sequence[str] = ()) -> list[Kept]:
+        """The messages of the identifiers, or all without any; raises ClickException unless each stands for one."""
+        if not self.settings.mail_dir.is_dir():
+            raise click.ClickException(f"MAIL_DIR={str(self.settings.mail_dir)!r} does not exist: {LOADED}")
+        messages = self.spool.kept()
+        found: set[Kept] = set()
+        for identifier in identifiers:
+            same = [kept for kept in messages if identifier in (kept.local_part, kept.reference, kept.request_id)]
+            if not same:
+                raise click.ClickException(f"{identifier} is not in MAIL_DIR")
+            if len(same) > 1:
+                names = "\n".join(kept.local_part for kept in same)
+                raise click.ClickException(f"{identifier} stands for several messages. Name one of them:\n{names}")
+            found.update(same)
+        return sorted(found) if identifiers else messages
+
+    def require_sender(self) -> None:
+        """Raise ClickException without a mail server."""
+        if self.mailer.sender is None:
+            raise click.ClickException(f"SMTP_HOST is not set: there is no mail server to hand messages to: {LOADED}")
+
+    def require_writable(self) -> None:
+        """Raise ClickException when no message can be removed."""
+        if not self.spool.is_writable():
+            raise click.ClickException("MAIL_DIR cannot be written, so no message could be removed")
+
+
+class _Group(click.Group):
+    """Ends a command that fails on the disk with one message and exit status 1."""
+
+    mail: _Mail
 
     def invoke(self, ctx: click.Context) -> object:
-        # The terminal may have fewer characters than the visitor and the mail server, and none may stop a command.
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="backslashreplace")
+        ctx.obj = self.mail
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # click ends quietly when nobody reads on, as in `mail list | head`
@@ -84,99 +102,12 @@ class _MailGroup(AppGroup):
             raise click.ClickException(f"{file}{error.strerror}") from error
 
 
-def create_mail_commands(settings: Settings, mailer: Mailer, spool: Spool) -> AppGroup:
+def create_mail_commands(settings: Settings, mailer: Mailer, spool: Spool) -> click.Group:
     """The group ``flask --app wsgi mail``."""
-    group = _MailGroup("mail", help="Look after the messages in MAIL_DIR.")
-    _add_resend_drop_and_test(group, settings, mailer, spool)
-
-    @group.command("list", help=_LIST)
-    @click.option("--json", "as_json", is_flag=True, help="Write one JSON document. Its times are in UTC.")
-    def list_messages(*, as_json: bool) -> None:
-        messages, now = _find_all(settings, spool), time.time()
-        if as_json:
-            entries = ",\n".join(listing.as_json(kept, now) for kept in messages)
-            click.echo(f'{{"messages": [\n{entries}\n]}}')
-        elif messages:
-            click.echo("\n".join([listing.HEADING, *(listing.row(kept, now) for kept in messages)]))
-        click.echo(f"{len(messages)} undelivered", err=True)
-
-    @group.command("show", epilog=_ID)
-    @click.argument("identifier", metavar="ID", type=_identifier)
-    def show(identifier: str) -> None:
-        """Show a message: its state, its header and its text, all decoded.
-
-        The exit status is 1 if no message or more than one has the ID.
-        """
-        for _ in range(2):
-            kept = _find_all(settings, spool, [identifier])[0]
-            with suppress(FileNotFoundError):  # the service has renamed or delivered it since the scan
-                click.echo("\n".join(listing.show(kept, spool.read(kept), time.time())))
-                return
-        raise click.ClickException(f"{identifier} is not in MAIL_DIR")
-
-    @group.command("status", help=_STATUS)
-    def status() -> None:
-        level, text = find_status(settings, mailer, spool)
-        click.echo(f"{level.name} - {text}")
-        sys.exit(level)
-
+    commands = [list_messages, show, _status, resend, drop, test]
+    group = _Group("mail", help="Look after the messages in MAIL_DIR.", commands=commands)
+    group.mail = _Mail(settings, mailer, spool)
     return group
-
-
-def _add_resend_drop_and_test(group: AppGroup, settings: Settings, mailer: Mailer, spool: Spool) -> None:
-    @group.command("resend", epilog=_ID)
-    @click.argument("identifiers", metavar="[ID]...", nargs=-1, type=_identifier)
-    @click.option("--waiting", is_flag=True, help="Send only what the mail server has certainly not taken.")
-    def resend_messages(identifiers: tuple[str, ...], *, waiting: bool) -> None:
-        """Send all messages in MAIL_DIR now, or only the named ones.
-
-        Any state will do. A message that is being sent is skipped. When the server takes nothing twice in a row, no
-        other is tried.
-
-        The exit status is 1 if any message stays undelivered or is not there. It is 1 before anything is sent if an ID
-        stands for several messages.
-        """
-        if identifiers and waiting:
-            raise click.UsageError("give either IDs or --waiting")
-        _require_sender(mailer)
-        found, missing = _find(settings, spool, identifiers)
-        for problem in missing:
-            click.echo(problem, err=True)
-        chosen = [kept for kept in found if kept.is_untaken or not waiting]
-        sys.exit(0 if _resend(mailer, spool, chosen) and not missing else 1)
-
-    @group.command("drop", epilog=_ID)
-    @click.argument("identifiers", metavar="[ID]...", nargs=-1, type=_identifier)
-    @click.option("--state", type=_state, metavar="STATE", help=f"Delete all that are in this state: {_STATES}.")
-    @click.option("--older-than", type=_seconds, metavar="AGE", help="Of these, only older ones: 30d, 12h, 90m, 45s.")
-    @click.option("--yes", is_flag=True, help="Do not ask.")
-    def drop_messages(identifiers: tuple[str, ...], *, state: State | None, older_than: int | None, yes: bool) -> None:
-        """Delete the named messages permanently, or all that are in a state.
-
-        It names the messages and asks first. Without a terminal it needs --yes. What is being sent is skipped.
-
-        The exit status is 1 if any is not deleted. All stay if any ID is not there or stands for several messages.
-        """
-        if bool(identifiers) == (state is not None):
-            raise click.UsageError("give either IDs or --state")
-        if older_than is not None and state is None:
-            raise click.UsageError("--older-than needs --state")
-        chosen = _find_all(settings, spool, identifiers)
-        if state is not None:
-            latest = time.time() - older_than if older_than else math.inf
-            chosen = [kept for kept in chosen if kept.state is state and kept.stored_at <= latest]
-        sys.exit(0 if _drop(spool, chosen, ask=not yes) else 1)
-
-    @group.command("test")
-    def test() -> None:
-        """Send a test message and say what becomes of it for each recipient.
-
-        The recipients are those of SALES_EMAIL and of each kind of form.
-
-        The exit status is 1 if any recipient was refused, or if the mail server did not take the message.
-        """
-        _require_sender(mailer)
-        sys.exit(0 if _send_test(replace(settings, sales_email=settings.all_recipients)) else 1)
 
 
 def _identifier(text: str) -> str:
@@ -187,13 +118,6 @@ def _identifier(text: str) -> str:
     return reference(name.replace("-", "")) if re.fullmatch("[0-9a-f]{4}-?[0-9a-f]{4}", name) else name
 
 
-def _state(text: str) -> State:
-    try:
-        return State(text.lower().replace("-", " "))
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} is not one of {_STATES}") from error
-
-
 def _seconds(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
     if match is None:
@@ -201,79 +125,133 @@ def _seconds(text: str) -> int:
     return int(match[1]) * _SECONDS[match[2]]
 
 
-def _find(settings: Settings, spool: Spool, identifiers: Sequence[str]) -> tuple[list[Kept], list[str]]:
-    """The messages of the identifiers, or all without any, and what to say of each identifier that has none."""
-    if not settings.mail_dir.is_dir():
-        raise click.ClickException(f"MAIL_DIR={str(settings.mail_dir)!r} does not exist: {LOADED}")
-    if not identifiers:
-        return spool.kept(), []
-    for _ in range(3):  # the service may rename a message while MAIL_DIR is read
-        found: dict[str, list[Kept]] = {identifier: [] for identifier in identifiers}
-        for kept in spool.kept():
-            for identifier in found.keys() & {kept.local_part, kept.reference, kept.request_id}:
-                found[identifier].append(kept)
-        if all(found.values()):
-            break
-    for identifier, messages in found.items():
-        if len(messages) > 1:
-            names = "\n".join(kept.local_part for kept in messages)
-            raise click.ClickException(f"{identifier} stands for several messages. Name one of them:\n{names}")
-    missing = [f"{identifier} is not in MAIL_DIR" for identifier, messages in found.items() if not messages]
-    return sorted({kept for messages in found.values() for kept in messages}), missing
+_ids = click.argument("identifiers", metavar="[ID]...", nargs=-1, type=_identifier)
 
 
-def _find_all(settings: Settings, spool: Spool, identifiers: Sequence[str] = ()) -> list[Kept]:
-    """The same; raises ClickException when an identifier has none."""
-    messages, missing = _find(settings, spool, identifiers)
-    if missing:
-        raise click.ClickException("\n".join(missing))
-    return messages
+@click.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON document. Its times are in UTC.")
+@click.pass_obj
+def list_messages(mail: _Mail, *, as_json: bool) -> None:
+    """List the messages that no mail server is known to have taken.
+
+    \b
+    waiting   The mail server has not taken it. The service tries it again by itself.
+    in doubt  It was on its way and no answer came, so the mail server may have it.
+    refused   The mail server refused it for good. Mend the cause, then resend it.
+    given up  Not taken in five days and ten attempts. Resend it or drop it.
+    stored    There is no mail server: SMTP_HOST is not set.
+
+    The exit status is 0, or 1 if MAIL_DIR cannot be read.
+    """  # noqa: D301 - click's sign for lines that stay as they are
+    messages, now = mail.find(), time.time()
+    if as_json:
+        click.echo(json.dumps({"messages": [listing.facts(kept, now) for kept in messages]}, indent=1))
+    elif messages:
+        click.echo(listing.table(messages, now))
+    click.echo(f"{len(messages)} undelivered", err=True)
 
 
-def _require_sender(mailer: Mailer) -> None:
-    if mailer.sender is None:
-        raise click.ClickException(f"SMTP_HOST is not set: there is no mail server to hand messages to: {LOADED}")
+@click.command("show", epilog=_ID)
+@click.argument("identifier", metavar="ID", type=_identifier)
+@click.pass_obj
+def show(mail: _Mail, identifier: str) -> None:
+    """Show a message: what the list says of it, its header and its text.
+
+    The exit status is 1 if no message or more than one has the ID.
+    """
+    (kept,) = mail.find([identifier])
+    content = mail.spool.read(kept)
+    click.echo(f"{listing.table([kept], time.time())}\n\n{listing.decoded(content)}")
 
 
-def _resend(mailer: Mailer, spool: Spool, chosen: Sequence[Kept]) -> bool:
-    """Hand over these messages as far as the server takes any; returns False when one of them stays."""
-    if chosen and not spool.is_writable():
-        raise click.ClickException("MAIL_DIR cannot be written, so a delivered message could not be removed")
-    undelivered = in_a_row = number = 0
-    outcome = _SKIPPED
+@click.command("status", help=_STATUS)
+@click.pass_context
+def _status(ctx: click.Context) -> None:
+    level, text = find_status(*ctx.obj)
+    click.echo(f"{level.name} - {text}")
+    ctx.exit(level)
+
+
+@click.command("resend", epilog=_ID)
+@_ids
+@click.option("--waiting", is_flag=True, help="Send only what the mail server has certainly not taken.")
+@click.pass_context
+def resend(ctx: click.Context, identifiers: tuple[str, ...], *, waiting: bool) -> None:
+    """Send all messages in MAIL_DIR now, or only the named ones.
+
+    Any state will do. A message that is being sent is skipped. When the mail server takes nothing twice in a row, for a
+    reason that is not the message's own, no other is tried.
+
+    The exit status is 1 if any message stays undelivered. It is 1 before anything is sent if an ID is not there or
+    stands for several messages.
+    """
+    if identifiers and waiting:
+        raise click.UsageError("give either IDs or --waiting")
+    mail: _Mail = ctx.obj
+    mail.require_sender()
+    chosen = [kept for kept in mail.find(identifiers) if kept.is_untaken or not waiting]
+    mail.require_writable()
+    delivered = in_a_row = number = 0
     for number, kept in enumerate(chosen, 1):
-        if outcome is not _SKIPPED:
+        if number > 1:
             time.sleep(GAP)
         is_of_message = True
         try:
-            with spool.claim(kept) as claim:
-                outcome = f"delivered: {cut(mailer.redeliver(claim).reply)}" if claim else _SKIPPED
+            with mail.spool.claim(kept) as claim:
+                outcome = f"delivered: {cut(mail.mailer.redeliver(claim).reply)}" if claim else _SKIPPED
+            delivered += outcome is not _SKIPPED
         except OSError as error:
             failure = failure_of(error)
             is_of_message = failure.is_of_message
             outcome = f"{'in doubt' if failure.about is About.IN_DOUBT else 'not delivered'}: {failure.sentence}"
-        undelivered += not outcome.startswith("delivered")
-        in_a_row = 0 if is_of_message else in_a_row + 1
         click.echo(f"{number}/{len(chosen)} {kept.local_part} {outcome}")
+        in_a_row = 0 if is_of_message else in_a_row + 1
         if in_a_row == _FAILURES:
             break
-    mailer.close()
+    mail.mailer.close()
     if number < len(chosen):
         click.echo(f"the mail server took nothing {_FAILURES} times in a row: the others were not tried", err=True)
-    click.echo(f"{number} handled, {len(spool.kept())} undelivered", err=True)
-    return not undelivered
+    click.echo(f"{number} handled, {len(mail.spool.kept())} undelivered", err=True)
+    ctx.exit(0 if delivered == len(chosen) else 1)
 
 
-def _drop(spool: Spool, chosen: Sequence[Kept], *, ask: bool) -> bool:
-    """Delete these messages, once the operator has agreed if asked; returns True when all of them are deleted."""
-    if chosen and not spool.is_writable():
-        raise click.ClickException("MAIL_DIR cannot be written, so no message could be deleted")
-    if chosen and ask:
-        _ask(chosen)
+@click.command("drop", epilog=_ID)
+@_ids
+@click.option(
+    "--state",
+    type=click.Choice([state.replace(" ", "-") for state in State], case_sensitive=False),
+    help="Delete all that are in this state.",
+)
+@click.option("--older-than", type=_seconds, metavar="AGE", help="Of these, only older ones: 30d, 12h, 90m, 45s.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_context
+def drop(
+    ctx: click.Context, identifiers: tuple[str, ...], *, state: str | None, older_than: int | None, yes: bool
+) -> None:
+    """Delete the named messages permanently, or all that are in a state.
+
+    It lists the messages and asks first. What is being sent is skipped.
+
+    The exit status is 1 if any is not deleted. All stay if any ID is not there or stands for several messages.
+    """
+    if bool(identifiers) == (state is not None):
+        raise click.UsageError("give either IDs or --state")
+    if older_than is not None and state is None:
+        raise click.UsageError("--older-than needs --state")
+    mail: _Mail = ctx.obj
+    now = time.time()
+    chosen = mail.find(identifiers)
+    if state is not None:
+        latest = now - older_than if older_than else math.inf
+        chosen = [kept for kept in chosen if kept.state == state.replace("-", " ") and kept.stored_at <= latest]
+    mail.require_writable()
+    if chosen and not yes:
+        click.echo(listing.table(chosen, now))
+        click.confirm(f"Delete permanently ({len(chosen)})?", abort=True)
     dropped = 0
     for kept in chosen:
         try:
-            with spool.claim(kept) as claim:
+            with mail.spool.claim(kept) as claim:
                 if claim:
                     claim.discard()
                     logger.info("message %s dropped", kept.local_part)
@@ -283,38 +261,32 @@ def _drop(spool: Spool, chosen: Sequence[Kept], *, ask: bool) -> bool:
         except OSError as error:
             click.echo(f"{kept.local_part} stays: {error.strerror}", err=True)
     click.echo(f"{dropped} dropped", err=True)
-    return dropped == len(chosen)
+    ctx.exit(0 if dropped == len(chosen) else 1)
 
 
-def _ask(chosen: Sequence[Kept]) -> None:
-    """Return once the operator has agreed; raises click.Abort or ClickException."""
-    for kept in chosen[:_SHOWN]:
-        click.echo(f"{kept.local_part}  {kept.state}, {listing.duration(time.time() - kept.stored_at)} old")
-    if len(chosen) > _SHOWN:
-        click.echo(f"and {len(chosen) - _SHOWN} more")
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise click.ClickException("nothing is dropped: there is no terminal to ask, and --yes is not given")
-    what = "this message" if len(chosen) == 1 else f"these {len(chosen)} messages"
-    click.confirm(f"Delete {what} permanently?", abort=True)
+@click.command("test")
+@click.pass_context
+def test(ctx: click.Context) -> None:
+    """Send a test message and say what becomes of it for each recipient.
 
+    The recipients are those of SALES_EMAIL and of each kind of form.
 
-def _send_test(settings: Settings) -> bool:
-    """Send the test message to SALES_EMAIL; returns True if no recipient was refused."""
+    The exit status is 1 if any recipient was refused, or if the mail server did not take the message.
+    """
+    mail: _Mail = ctx.obj
+    mail.require_sender()
+    settings = replace(mail.settings, sales_email=mail.settings.all_recipients)
     sender = SmtpSender(settings)
     message_id = make_msgid(domain=settings.mail_from.domain)
-    # By hand: the email package would fold and quote the names anew.
-    lines = [
-        f"From: {settings.mail_from.header}",
-        f"To: {address_list(settings.sales_email)}",
-        "Subject: Mensaje de prueba del formulario de contacto",
-        f"Date: {format_datetime(datetime.now(UTC))}",
-        f"Message-ID: {message_id}",
-        "",
-        "Este mensaje comprueba la entrega de los formularios de contacto.",
-        "No es necesario que responda.",
-        "",
+    headers = [
+        ("From", settings.mail_from.header),
+        ("To", address_list(settings.sales_email)),
+        ("Subject", "Mensaje de prueba del formulario de contacto"),
+        ("Date", format_datetime(datetime.now(UTC))),
+        ("Message-ID", message_id),
     ]
-    message = Message(message_id, "\r\n".join(lines).encode("ascii"))
+    text = "Este mensaje comprueba la entrega de los formularios de contacto.\nNo es necesario que responda.\n"
+    message = Message(message_id, write(headers, {"plain": text}))
     try:
         receipt = sender.send(message, Deadline(settings.smtp_timeout), before_data_ends=lambda: None)
     except OSError as error:
@@ -325,7 +297,7 @@ def _send_test(settings: Settings) -> bool:
         sender.close()
     _name_recipients(settings, receipt.refused)
     click.echo(f"the mail server took the message: {cut(receipt.reply)}")
-    return not receipt.refused
+    ctx.exit(1 if receipt.refused else 0)
 
 
 def _name_recipients(settings: Settings, refused: Mapping[str, Reply]) -> None:

@@ -12,17 +12,12 @@ from app.loop import Loop
 from app.mail.failures import failure_of
 from app.mail.mailer import Mailer
 from app.mail.redelivery import Redelivery
-from app.mail.smtp import CHECK_SECONDS
 from app.mail.spool import Spool
 
 CHECK_INTERVAL = 15.0
-"""Seconds from the end of one check to the start of the next while it passes."""
-GROWTH = 1.25
-"""The factor by which this pause grows with each failed check of the mail server."""
+"""Seconds from the end of one check to the start of the next."""
 MAX_AGE = 30.0
 """Seconds after which a result is too old. Then the next check hangs, and a message would hang, too."""
-LONGEST_PAUSE = MAX_AGE - CHECK_SECONDS
-"""The longest pause in seconds. So a result is never older than MAX_AGE when the next one comes."""
 OK, FAIL = "ok", "fail"
 DISK_STATES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EROFS: "read_only"}
 """The state of a disk that takes no message, by the error number; any other error is FAIL."""
@@ -54,10 +49,10 @@ class MailHealth:
     def __init__(self, mailer: Mailer, spool: Spool, redelivery: Redelivery) -> None:
         self.transport = mailer.transport
         """The kind of transport that is checked."""
-        self.checks = [Check("storage", spool.check, CHECK_INTERVAL, lambda _: None)]
+        self.checks = [Check("storage", spool.check, lambda _: None)]
         """The check of the mail server, if there is one, and that of the disk."""
         if mailer.sender:
-            self.checks.insert(0, Check("server", mailer.sender.check, LONGEST_PAUSE, redelivery.server_checked))
+            self.checks.insert(0, Check("server", mailer.sender.check, redelivery.server_checked))
         self._redelivery = redelivery
 
     def latest(self) -> MailCheck:
@@ -78,15 +73,11 @@ class _Result(NamedTuple):
 class Check:
     """Repeats one check and keeps its newest result. The log has each change; ``tell`` is called with each result."""
 
-    def __init__(
-        self, subject: str, check: Callable[[], None], longest_pause: float, tell: Callable[[bool], None]
-    ) -> None:
+    def __init__(self, subject: str, check: Callable[[], None], tell: Callable[[bool], None]) -> None:
         self.loop = Loop(f"mail-{subject}-health", self.run)
         self.subject = subject
         self.result = _Result()
         self._check = check
-        self._pause = CHECK_INTERVAL
-        self._longest_pause = longest_pause
         self._tell = tell
 
     def state(self) -> str | None:
@@ -112,5 +103,4 @@ class Check:
             logger.info("the mail check passes again: %s=%s", self.subject, OK)
         self.result = _Result(state, time.monotonic(), datetime.now(UTC), latency_ms)
         self._tell(state == OK)
-        self._pause = CHECK_INTERVAL if OK in (state, before) else min(self._pause * GROWTH, self._longest_pause)
-        return self._pause
+        return CHECK_INTERVAL

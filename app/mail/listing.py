@@ -1,9 +1,8 @@
 """The kept messages as the operator reads them: a table, JSON and a whole message."""
 
-import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from email import message_from_bytes
 from email.errors import HeaderParseError
@@ -13,21 +12,22 @@ from app.mail.failures import on_one_line
 from app.mail.kept import Kept
 
 _ROW = "{:>6}  {:<12}  {:<9}  {:>5}  {:<22}  {:<9}  {:<8}  {}"
-
-HEADING = _ROW.format("AGE", "FORM", "REFERENCE", "TRIES", "LAST CODE", "NEXT TRY", "STATE", "MESSAGE-ID")
-"""The first line of the table: the names of the columns."""
+_HEADING = _ROW.format("AGE", "FORM", "REFERENCE", "TRIES", "LAST CODE", "NEXT TRY", "STATE", "MESSAGE-ID")
 
 
-def row(kept: Kept, now: float) -> str:
-    """The line of a message in the table, below HEADING."""
-    age, next_try = duration(now - kept.stored_at), _time_to(kept.next_try, now)
-    form_type, reference, code = (fact or "-" for fact in (kept.form_type, kept.reference, kept.last_code))
-    return _ROW.format(age, form_type, reference, kept.tries, code, next_try, kept.state, kept.local_part)
+def table(messages: Iterable[Kept], now: float) -> str:
+    """The messages in lines, below a heading."""
+    lines = [_HEADING]
+    for kept in messages:
+        age, next_try = duration(now - kept.stored_at), _time_to(kept.next_try, now)
+        form_type, reference, code = (fact or "-" for fact in (kept.form_type, kept.reference, kept.last_code))
+        lines.append(_ROW.format(age, form_type, reference, kept.tries, code, next_try, kept.state, kept.local_part))
+    return "\n".join(lines)
 
 
-def as_json(kept: Kept, now: float) -> str:
-    """A message in JSON."""
-    facts = {
+def facts(kept: Kept, now: float) -> dict[str, str | int | None]:
+    """A message as ``--json`` shows it."""
+    return {
         "message_id": kept.local_part,
         "reference": kept.reference,
         "state": kept.state,
@@ -39,30 +39,17 @@ def as_json(kept: Kept, now: float) -> str:
         "age_seconds": max(0, int(now - kept.stored_at)),
         "form_type": kept.form_type or None,
     }
-    return json.dumps(facts)
 
 
-def show(kept: Kept, content: bytes, now: float) -> Iterator[str]:
-    """The lines of one message, decoded. Nothing in them gives a command to a terminal."""
+def decoded(content: bytes) -> str:
+    """The header and the text of a message. Nothing in them gives a command to a terminal."""
     parsed = message_from_bytes(content)
     plain = (part.get_payload(decode=True) for part in parsed.walk() if part.get_content_type() == "text/plain")
     # The first part that is plain text. The service writes UTF-8.
     text = next((octets.decode(errors="replace") for octets in plain if isinstance(octets, bytes)), "(no text)")
-    last = f", the last {_ago(kept.last_at, now)}" if kept.tries else ""
-    code = f": {kept.last_code}" if kept.last_code else ""
-    next_try = f" ({_iso(kept.next_try)})" if kept.next_try else ""
-    yield f"Message-ID: {on_one_line(parsed['Message-ID'] or kept.local_part)}"
-    yield f"Reference:  {kept.reference or '-'}"
-    yield f"State:      {kept.state}"
-    yield f"Attempts:   {kept.tries}{last}{code}"
-    yield f"Next try:   {_time_to(kept.next_try, now)}{next_try}"
-    yield f"Stored:     {_ago(kept.stored_at, now)}"
-    yield f"File:       {kept.path}"
-    yield ""
-    for field, value in parsed.items():
-        yield f"{on_one_line(field)}: {on_one_line(_decoded(value))}"
-    yield ""
-    yield "".join(map(_visible, re.sub("\r\n|[\r\u2028\u2029]", "\n", text))).rstrip()
+    header = "\n".join(f"{on_one_line(field)}: {on_one_line(_decoded(value))}" for field, value in parsed.items())
+    body = "".join(map(_visible, re.sub("\r\n|[\r\u2028\u2029]", "\n", text)))
+    return f"{header}\n\n{body.rstrip()}"
 
 
 def duration(seconds: float) -> str:
@@ -75,10 +62,6 @@ def duration(seconds: float) -> str:
 
 def _iso(seconds: float | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(int(seconds), UTC).isoformat()
-
-
-def _ago(seconds: float, now: float) -> str:
-    return f"{duration(now - seconds)} ago ({_iso(seconds)})"
 
 
 def _time_to(next_try: float | None, now: float) -> str:

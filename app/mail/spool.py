@@ -5,7 +5,6 @@ import fcntl
 import os
 import stat
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -77,7 +76,6 @@ class Spool:
     def __init__(self, directory: Path, *, has_server: bool = True) -> None:
         self._maildir = str(directory)  # a Path for each message would take longer than the disk
         self._has_server = has_server
-        self._clock_offset = time.time() - time.monotonic()
 
     def absolute(self, path: str) -> str:
         """The absolute path of a path below MAIL_DIR."""
@@ -118,12 +116,8 @@ class Spool:
 
     def store(self, message: Message) -> Claim:
         """Write the message to disk, locked from the first moment on; make what is missing. Raises OSError."""
-        with suppress(FileNotFoundError):
-            return self._store(message)
-        self.prepare()
-        return self._store(message)
-
-    def _store(self, message: Message) -> Claim:
+        if not all(os.path.isdir(self.absolute(folder)) for folder in FOLDERS):
+            self.prepare()
         local_part = message.message_id.strip("<>").partition("@")[0]
         name = first_name(time.time_ns(), os.getpid(), local_part, message.form_type)
         kept = self.message_at(f"new/{name}")
@@ -150,13 +144,11 @@ class Spool:
         """
         found: dict[str, Kept] = {}
         for folder in ("new", "cur"):
-            for number, kept in enumerate(self._messages_in(folder), 1):
+            for kept in self._messages_in(folder):
                 if SENDING in kept.path:
                     with suppress(OSError), self.claim(kept) as claim:
                         kept = kept if claim else kept._replace(state=State.WAITING)  # noqa: PLW2901
                 found[kept.unique] = kept
-                if number % 250 == 0 and threading.active_count() > 1:
-                    time.sleep(0.001)  # a request waits for the interpreter's lock as long as this thread computes
         return sorted(found.values(), key=attrgetter("unique"))  # it begins with the time
 
     def read(self, kept: Kept) -> bytes:
@@ -186,14 +178,12 @@ class Spool:
     def remove_unfinished(self) -> int:
         """Remove the messages in tmp/ that nobody finishes, by their age; returns how many. Raises OSError.
 
-        No client was answered for them. A clock that is put forward while this process lives makes no file older.
+        No client was answered for them.
         """
-        self._clock_offset = min(self._clock_offset, time.time() - time.monotonic())
-        oldest = self._clock_offset + time.monotonic() - UNFINISHED_SECONDS
         removed = 0
         for kept in self._messages_in("tmp"):
             with suppress(FileNotFoundError, PermissionError):  # it has been finished meanwhile, or is somebody else's
-                if os.stat(self.absolute(kept.path)).st_mtime < oldest:
+                if os.stat(self.absolute(kept.path)).st_mtime < time.time() - UNFINISHED_SECONDS:
                     with self.claim(kept) as claim:
                         if claim:
                             claim.discard()

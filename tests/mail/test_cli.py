@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -36,7 +35,6 @@ from tests.mail.conftest import (
 from tests.mail.scripted import Act, ScriptedServer
 from tests.mail.server import DROP, HANG, HOST, SmtpServer, authority, parse
 from tests.mail.service import DAY
-from tests.server.gunicorn import ROOT
 
 LOADED = "are the service's settings loaded?"
 
@@ -260,9 +258,7 @@ class TestResend:
             result = disks.run(disks.READ_ONLY, tmp_path, [*FLASK_MAIL, "resend"], **server.environ)
 
         assert (result.returncode, server.arrivals) == (1, [])
-        assert result.stderr.endswith(
-            "Error: MAIL_DIR cannot be written, so a delivered message could not be removed\n"
-        )
+        assert result.stderr.endswith("Error: MAIL_DIR cannot be written, so no message could be removed\n")
 
     def test_it_empties_a_full_disk(self, undelivered: Callable[..., None], mail_dir: Path, tmp_path: Path) -> None:
         undelivered(letter(1))
@@ -290,7 +286,7 @@ class TestResend:
         assert server.arrivals[0].content.splitlines() == letter(1).content.splitlines()
         assert kept(mail_dir) == []
 
-    def test_only_the_named_ones_are_handed_over_and_a_name_that_is_not_there_is_told(
+    def test_only_the_named_ones_are_handed_over_and_none_if_a_name_is_not_there(
         self, mail: MailCommand, undelivered: Callable[..., None]
     ) -> None:
         undelivered(letter(1), letter(2), letter(3), letter(4))
@@ -300,8 +296,8 @@ class TestResend:
             missing = mail("resend", "<4@example.com>", "<9@example.com>", "8", server=server)
 
         assert (some.exit_code, missing.exit_code) == (0, 1)
-        assert missing.stderr == "9 is not in MAIL_DIR\n8 is not in MAIL_DIR\n1 handled, 1 undelivered\n"
-        assert arrived(server) == ["<1@example.com>", "<3@example.com>", "<4@example.com>"]
+        assert missing.stderr == "Error: 9 is not in MAIL_DIR\n"
+        assert arrived(server) == ["<1@example.com>", "<3@example.com>"]
 
     def test_a_failure_does_not_stop_the_others_and_shows_in_the_exit_status(
         self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
@@ -457,23 +453,6 @@ class TestResend:
         assert result.stderr == "1 handled, 1 undelivered\n"
         assert [left.tries for left in kept(mail_dir)] == [1]
 
-    def test_a_reply_with_a_character_that_the_terminal_has_not_stops_nothing(
-        self, mail_dir: Path, undelivered: Callable[..., None]
-    ) -> None:
-        undelivered(letter(1), letter(2))
-
-        with ScriptedServer({"message": "250 aceptado \N{CHECK MARK}"}) as server:
-            result = subprocess.run(
-                [*FLASK_MAIL, "resend"],
-                cwd=ROOT,
-                env=os.environ | server.environ | {"MAIL_DIR": str(mail_dir), "PYTHONIOENCODING": "latin-1"},
-                capture_output=True,
-                timeout=60,
-                check=True,
-            )
-
-        assert result.stdout.count(b"delivered: 250 aceptado \\u2713\n") == 2
-
 
 @pytest.mark.parametrize("command", ["resend", "test"])
 def test_without_a_mail_server_what_needs_one_says_so(mail: MailCommand, command: str) -> None:
@@ -558,12 +537,12 @@ class TestTest:
             result = mail("test", server=server, **names)
 
         (arrival,) = server.arrivals
-        message = parse(arrival)
+        message: Any = parse(arrival)
         assert (arrival.sender, arrival.recipients) == ("web@example.com", ["a@example.com", "b@example.com"])
         assert [str(each) for each in message["From"].addresses] == ["Formulario de España <web@example.com>"]
         assert [str(each) for each in message["To"].addresses] == ['"Ventas, Uruguay" <a@example.com>', "b@example.com"]
         assert message["Message-ID"].endswith("@example.com>")
-        assert message.get_content().startswith("Este mensaje comprueba la entrega")
+        assert message.get_payload(0).get_content().startswith("Este mensaje comprueba la entrega")
         assert message.defects == []
         assert result.stdout.splitlines()[:2] == ["a@example.com: accepted", "b@example.com: accepted"]
 

@@ -66,14 +66,16 @@ def test_what_is_no_message_is_ignored_and_left_alone(
     with SmtpServer() as server:
         listed = mail("list", server=server)
         status = mail("status", server=server)
-        resent = mail("resend", "1", "3", server=server)
+        missing = mail("resend", "3", server=server)
+        resent = mail("resend", "1", server=server)
         dropped = mail("drop", "--yes", "--state", "waiting", server=server)
 
     assert [line.split()[-1] for line in listed.stdout.splitlines()] == ["MESSAGE-ID", "1", "2"]
     assert listed.stderr == "2 undelivered\n"
     assert status.stdout.startswith("OK - 2 waiting; ")
     assert arrived(server) == ["<1@example.com>"]
-    assert resent.stderr == "3 is not in MAIL_DIR\n1 handled, 1 undelivered\n"
+    assert missing.stderr == "Error: 3 is not in MAIL_DIR\n"
+    assert resent.stderr == "1 handled, 1 undelivered\n"
     assert dropped.stderr == "1 dropped\n"
     assert kept(mail_dir) == []
     assert os.path.samestat(os.lstat(foreign), before)

@@ -10,7 +10,7 @@ import runpy
 
 from app.mail import health, kept, redelivery
 
-health.CHECK_INTERVAL = health.LONGEST_PAUSE = 0.2
+health.CHECK_INTERVAL = 0.2
 redelivery.INTERVAL = 0.1
 redelivery.SHARE = 1
 redelivery.GAP = redelivery.LONGEST_GAP = 0.01
