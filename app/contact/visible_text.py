@@ -4,8 +4,7 @@ import re
 import unicodedata
 
 _LINE_BREAK = re.compile("\r\n|[\x0b-\r\x1c-\x1e\x85\u2028\u2029]")
-_NONCHARACTERS = "".join(chr(plane + low) for plane in range(0, 0x110000, 0x10000) for low in (0xFFFE, 0xFFFF))
-_CONTROL = re.compile(f"[\0-\x08\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef{_NONCHARACTERS}]")
+_CONTROL = re.compile("[\0-\x08\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
 
 # Default_Ignorable_Code_Point (Unicode Standard Annex 44), and what is drawn as nothing without being in it: a Braille
 # cell without a dot, annotation controls, the object replacement character, and blanks of old scripts and of music.
@@ -18,21 +17,18 @@ _BLANK = rf"[\s\0-\x1f\x7f-\x9f{_INVISIBLE}]"
 BLANK_ENDS = re.compile(rf"\A{_BLANK}+|(?<!{_BLANK}){_BLANK}+\Z")
 """White space and what is invisible at both ends of a text."""
 
-# Emoji and the scripts that need joiners and variation selectors come after Latin, Greek and Cyrillic in Unicode.
-_SHAPED = rf"[^\0-\u058f\u1680\u2000-\u200a\u202f\u205f\u3000{_INVISIBLE}]"
-_SHAPING = "[\u180b-\u180d\u180f\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef]"
-_UNSEEN = re.compile(rf"[{_INVISIBLE}](?<!{_SHAPED}{_SHAPING})(?<!{_SHAPED}\ufe0f\u200d)")
-"""An invisible character that does not directly follow one that it can shape."""
+# The scripts from Arabic to Burmese, symbols and emoji need joiners and the emoji variation selector; Latin does not.
+_UNSEEN = re.compile(f"([\u0620-\u109f\u2190-\u27bf\U0001f000-\U0001faff]\ufe0f?[\u200c\u200d]?)|[{_INVISIBLE}]")
+"""A character with what shapes it, which stays, or an invisible one."""
 
-# The blocks of the scripts in use: to look through the rest would take the start five milliseconds.
-_BLOCKS = (*range(0x300, 0x3100), *range(0xA66F, 0xAC00), *range(0xFE20, 0xFE30))
-_MARK = "".join(mark for mark in map(chr, _BLOCKS) if unicodedata.category(mark) in ("Mn", "Me"))
-_MARKS = re.compile(rf"([{_MARK}](?<=\S.)[{_MARK}]{{,5}})[{_MARK}]*|[{_MARK}]+")
-"""Combining marks on a letter, six of them in a group, because more would cover other lines; or marks on no letter,
-which a mail gateway that normalises the HTML could join to the end of a tag."""
-
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\U00010fff\U0001e800-\U0001efff]")
-"""The blocks of the scripts that are written from right to left."""
+# The combining marks that any letter can have, and those of Cyrillic, Hebrew, Arabic and Thai, which are piled, too.
+_MARK = (
+    "[\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u06d6-\u06dc\u0e34-\u0e3a\u0e47-\u0e4e"
+    "\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ua66f-\ua672\ua674-\ua67d\ufe20-\ufe2f]"
+)
+_STRAY_MARKS = re.compile(rf"(?:(?<!\S)|(?<={_MARK}{{6}})){_MARK}+")
+"""Marks on no letter, which a mail gateway that normalises the HTML could join to the end of a tag, or on top of six
+others, where they would cover other lines."""
 
 
 def with_lf(text: str) -> str:
@@ -45,10 +41,8 @@ def visible(text: str) -> str:
 
     Every control of the direction of writing goes: ``isolated`` takes its place.
     """
-    if not text.isprintable():
-        text = _CONTROL.sub(" ", with_lf(text))
-    if not text.isascii():
-        text = _MARKS.sub(r"\1", _UNSEEN.sub("", text))
+    text = _UNSEEN.sub(r"\1", _CONTROL.sub(" ", with_lf(text)))
+    text = _STRAY_MARKS.sub("", text)
     return "" if text.isspace() else text
 
 
@@ -62,10 +56,11 @@ def direction(line: str) -> str:
 
     The first letter decides (Unicode Standard Annex 9, rules P2 and P3).
     """
-    if not _RIGHT_TO_LEFT.search(line):
+    kinds = dict.fromkeys(map(unicodedata.bidirectional, line))  # in the order in which the line has them
+    if kinds.keys().isdisjoint(("R", "AL", "AN")):
         return ""
-    strong = next((kind for kind in map(unicodedata.bidirectional, line) if kind in ("L", "R", "AL")), "L")
-    return "ltr" if strong == "L" else "rtl"
+    first = next((kind for kind in kinds if kind in ("L", "R", "AL")), "L")
+    return "ltr" if first == "L" else "rtl"
 
 
 def isolated(text: str) -> str:

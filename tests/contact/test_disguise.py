@@ -21,8 +21,16 @@ from tests.factories import REQUEST_ID, contact_body
 COMPOSER = Composer(Mailbox("web@example.com"), lambda _: [Mailbox("ventas@example.com")], ZoneInfo("UTC"))
 
 SPACES = ["\u1680", "\u2003", "\u3000"]
-BLANK = {"Khitan filler": "\U00016fe4", "full blank": "\U00013441", "half blank": "\U00013442"}
 BLANK_IN_ADDRESSES = ["\u034f", "\u115f", "\u2800", "\u3164", "\ufe0f", "\uffa0"]
+
+MARKS = "\u0301\u0489\u05b0\u0610\u064e\u06d6\u0e34\u0e48\u1ab0\u1dc0\u20dd\ua66f\ua674\ufe20"
+"""One of each range of marks."""
+
+TOWERS = {
+    **{ascii(mark): mark * 500 for mark in MARKS},
+    "different marks": "\u0301\u0489\u20dd\u0e48" * 125,
+    "marks with invisible characters between them": ("\u0301" * 6 + "\u200b\u200d") * 80,
+}
 
 ENDS_OF_WORDS = {
     "Malayalam": "അവന്\u200d",
@@ -44,24 +52,14 @@ def text(**changes: Any) -> str:
 
 
 @pytest.mark.parametrize("space", SPACES, ids=ascii)
-@pytest.mark.parametrize("follower", ["\ufe0f", "\u180b", "\U000e0100"], ids=ascii)
-def test_a_selector_behind_a_space_is_invisible(space: str, follower: str) -> None:
-    assert one_line(space + follower) == ""
+@pytest.mark.parametrize("follower", ["\u200c", "\u200d", "\ufe0f"], ids=ascii)
+def test_a_joiner_or_selector_behind_a_space_is_invisible(space: str, follower: str) -> None:
+    assert one_line(f"{space}{follower}{space}") == ""
 
 
-@pytest.mark.parametrize("space", SPACES, ids=ascii)
-def test_a_joiner_between_spaces_is_invisible(space: str) -> None:
-    assert one_line(f"{space}\u200d{space}") == ""
-
-
-@pytest.mark.parametrize("blank", BLANK.values(), ids=BLANK)
-def test_letters_that_are_drawn_as_nothing_are_invisible(blank: str) -> None:
-    assert visible(blank) == ""
-
-
-@pytest.mark.parametrize("mark", ["\u0301", "\u0489", "\u20dd", "\u0e48", "\ufe20", "\ua66f"], ids=ascii)
-def test_a_tower_of_marks_does_not_reach_other_lines(mark: str) -> None:
-    assert 0 < visible("a" + mark * 200).count(mark) <= 10
+@pytest.mark.parametrize("tower", TOWERS.values(), ids=TOWERS)
+def test_a_tower_of_marks_does_not_reach_other_lines(tower: str) -> None:
+    assert visible(f"a{tower}b") == f"a{tower[:6]}b"
 
 
 @pytest.mark.parametrize(
@@ -116,10 +114,6 @@ def test_no_header_line_is_too_long() -> None:
 @pytest.mark.parametrize("words", ENDS_OF_WORDS.values(), ids=ENDS_OF_WORDS)
 def test_joiners_at_the_end_of_a_word_stay(words: str) -> None:
     assert visible(words) == words
-
-
-def test_one_of_two_joiners_stays() -> None:
-    assert visible("می\u200c\u200cخواهم") == "می\u200cخواهم"  # noqa: RUF001 - no Latin letters
 
 
 @pytest.mark.parametrize("before", ["", "a ", "a\n", "\t", "\0", "\u2028", "\u200b", "_", "-"], ids=ascii)
