@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from app.loop import Loop
+from tests.conftest import MakeApp
 
 PATIENCE = 30.0
 """Seconds in which a busy machine gets to anything."""
@@ -101,3 +102,18 @@ def test_a_stop_waits_for_the_work_no_longer_than_its_patience(make_loop: MakeLo
 
 def test_one_that_was_never_started_can_be_stopped() -> None:
     Loop("test", Work(0)).stop()
+
+
+def test_all_loops_of_a_service_wind_down_before_one_is_waited_for(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    background = make_app().extensions["background"]
+    loops = background._loops
+    waited_for: list[bool] = []
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "stop", lambda _: waited_for.append(all(loop.is_stopping for loop in loops)))
+        background.stop()
+
+    assert waited_for == [True] * len(loops)
+    assert len(loops) > 1

@@ -15,13 +15,14 @@ from freezegun import freeze_time
 from app.mail import smtp
 from app.mail.mailer import DeliveryError, Mailer
 from app.mail.message import Message
+from app.mail.resolver import Resolver
 from app.mail.smtp import Deadline, SmtpSender
 from tests.conftest import MakeApp
 from tests.factories import make_settings
 from tests.mail.clock import run_short_after_content
-from tests.mail.conftest import CONTENT, MakeMailer
+from tests.mail.conftest import CONTENT, MakeMailer, MakeSender
 from tests.mail.scripted import LONG_REPLY, SECONDS_PER_BYTE, Act, Connection, ScriptedServer
-from tests.mail.server import Security
+from tests.mail.server import HOST, Security
 
 MODES = pytest.mark.parametrize("pipelining", [False, True], ids=["one by one", "pipelining"])
 SECURITIES = pytest.mark.parametrize("security", ["none", "starttls", "tls"])
@@ -478,6 +479,31 @@ def test_a_wait_for_the_server_ends_with_the_time_for_the_message(
         sender.close()
 
     assert (last_timeout, timeout_of_the_next) == (10, 30)
+
+
+def test_addresses_that_swallow_connections_leave_time_for_the_next(
+    make_sender: MakeSender, message: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, shares = 0.0, []
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    connect = socket.create_connection
+
+    def connect_unless_swallowed(address: tuple[str, int], seconds: float) -> socket.socket:
+        nonlocal now
+        shares.append(seconds)
+        if address[0] == HOST:
+            return connect(address, seconds)
+        now += seconds
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", connect_unless_swallowed)
+    with ScriptedServer() as server:
+        addresses = [(None, (host, server.port)) for host in ("192.0.2.1", "192.0.2.2", HOST)]
+        monkeypatch.setattr(Resolver, "addresses", lambda *_: addresses)
+        make_sender(server).send(message, Deadline(60), before_data_ends=lambda: None)
+
+    assert server.taken == [message.content]
+    assert shares == [20, 20, 20]
 
 
 def test_a_tls_handshake_ends_with_the_time_for_the_message(

@@ -98,6 +98,19 @@ def test_a_message_is_kept_while_the_server_is_down(make_mailer: MakeMailer, mai
     assert len(stored(mail_dir)) == 1
 
 
+def test_a_form_waits_for_a_slot_for_a_quarter_of_the_time_allowed(
+    make_mailer: MakeMailer, absent_server: SmtpServer, message: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mailer = make_mailer(absent_server, THREADS="4", SMTP_TIMEOUT="40")
+    no_slot = Mock(return_value=False)
+    monkeypatch.setattr(mailer.bulkhead._freed, "wait_for", no_slot)
+
+    with mailer.bulkhead.slot(), mailer.bulkhead.slot(), pytest.raises(DeliveryError):
+        mailer.deliver(message)
+
+    assert [call.args[1] for call in no_slot.call_args_list] == [10]
+
+
 def test_a_message_that_cannot_be_written_is_delivered_all_the_same_and_the_log_says_so(
     make_mailer: MakeMailer, mail_dir: Path, message: Message, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -128,6 +128,18 @@ def test_a_look_up_that_nobody_waits_for_any_more_is_not_asked_again(
     assert dns.times_asked == 1
 
 
+def test_each_caller_raises_an_exception_of_its_own(dns: Dns) -> None:
+    resolver = Resolver(MAIL_HOST, 25)
+    raised = []
+    for _ in range(2):
+        with pytest.raises(TimeoutError) as caught:
+            resolver.addresses(0)
+        raised.append(caught.value)
+
+    assert len(dns.threads) == 1
+    assert raised[0] is not raised[1]
+
+
 @pytest.mark.parametrize("failure", [None, socket.gaierror(socket.EAI_AGAIN, "try again"), OSError(24, "too many")])
 def test_when_a_look_up_has_ended_the_next_asks_anew(dns: Dns, failure: OSError | None) -> None:
     resolver = Resolver(MAIL_HOST, 25)
