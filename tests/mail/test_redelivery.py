@@ -626,6 +626,19 @@ def test_messages_are_counted_anew_while_they_leave(make_mailer: MakeMailer, ser
     assert service.redelivery.census.counts.total() == 20
 
 
+def test_messages_are_counted_anew_while_a_long_gap_passes(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+) -> None:
+    keep_due(mail_dir, 20)
+    with SmtpServer(replies={"RCPT": "450 4.2.0 later"}) as server:
+        service = serve(make_mailer(server))
+        service.run(10 * MINUTE)
+        keep(mail_dir, letter("new"))
+        service.run(11)
+
+    assert service.redelivery.census.counts.total() == 21
+
+
 def test_what_nobody_finished_is_removed_and_the_log_says_how_much(
     make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message, caplog: pytest.LogCaptureFixture
 ) -> None:
