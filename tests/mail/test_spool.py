@@ -190,6 +190,22 @@ def test_only_regular_files_with_a_name_of_the_service_are_messages(
     assert kept(mail_dir) == [message]
 
 
+@pytest.mark.parametrize("change", [lambda path: path.unlink(), lambda path: path.rename(f"{path}:2,")])
+def test_a_message_that_somebody_hands_over_until_it_is_locked_is_not_claimed(
+    mail_dir: Path, message: Message, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]
+) -> None:
+    kept = keep(mail_dir, message)
+    flock = fcntl.flock
+
+    def lock_too_late(descriptor: int, operation: int) -> None:
+        change(mail_dir / kept.path)
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", lock_too_late)
+    with Spool(mail_dir).claim(kept) as claim:
+        assert claim is None
+
+
 class TestUnfinished:
     """What a killed process has left in tmp/."""
 
