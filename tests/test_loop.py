@@ -100,6 +100,26 @@ def test_a_stop_waits_for_the_work_no_longer_than_its_patience(make_loop: MakeLo
     assert 0.05 <= time.monotonic() - begun < PATIENCE / 2
 
 
+def test_a_pause_within_the_work_passes_unless_a_stop_ends_it() -> None:
+    over = threading.Event()
+
+    def work() -> float:
+        loop.pause(3600)
+        over.set()
+        return 0
+
+    loop = Loop("test", work)
+    loop.start()
+    was_over_before = over.wait(0.2)
+    loop.wake()  # the work has time: it ends pauses between two times alone
+    was_over_after_the_wake = over.wait(0.2)
+    loop.wind_down()
+
+    assert over.wait(PATIENCE)
+    assert (was_over_before, was_over_after_the_wake) == (False, False)
+    loop.stop()
+
+
 def test_one_that_was_never_started_can_be_stopped() -> None:
     Loop("test", Work(0)).stop()
 

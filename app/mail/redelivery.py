@@ -10,14 +10,10 @@ from app.mail.kept import Census, Kept, State
 from app.mail.mailer import Mailer
 from app.mail.spool import Spool
 
-INTERVAL = 10.0
-"""Seconds from one round to the next."""
-SHARE = 0.005
-"""The part of the time that reading MAIL_DIR may take. The rounds of a large store are longer."""
-GAP, LONGEST_GAP = 1.0, 60.0
-"""Seconds between two messages: they double after each 4xx, up to the latter, until nothing is waiting."""
-REST = 900.0
-"""Seconds without an attempt for a message that this machine cannot read or rename."""
+INTERVAL = 10.0  # seconds from one round to the next
+SHARE = 0.005  # of the time may go into reading MAIL_DIR, so the rounds of a large store are longer
+GAP, LONGEST_GAP = 1.0, 60.0  # seconds between two messages; they double after each 4xx until nothing is waiting
+REST = 900.0  # seconds without an attempt for a message that this machine cannot read or rename
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +23,7 @@ class Redelivery:
 
     def __init__(self, mailer: Mailer, spool: Spool, *, patience: float) -> None:
         self.loop = Loop("mail-redelivery", self.work, patience=patience)
-        self.census = Census([])
-        """The newest numbers."""
+        self.census = Census([])  # the newest numbers
         self._mailer = mailer
         self._spool = spool
         self._passes: bool | None = None  # the newest check of the mail server
