@@ -16,7 +16,7 @@ import pytest
 import redis
 from hypothesis import settings
 
-from app.ratelimit.shared import FAILURES_IN_A_ROW, SharedStorage
+from app.ratelimit.shared import SharedStorage
 from app.ratelimit.window import SECOND, Decision, Policy, SlidingWindow
 from tests.ratelimit.properties import (
     API,
@@ -612,17 +612,17 @@ class TestOneLateAnswer:
         assert storage.in_reach
         assert lines(caplog) == []
 
-    def test_several_of_the_thread_in_a_row_are_a_loss_that_is_said_once(
+    def test_three_of_the_thread_in_a_row_are_a_loss_that_is_said_once(
         self, way: Way, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
     ) -> None:
         storage = make_storage(way.url)
 
         for _ in range(2):
-            way.hold(PROBE, times=FAILURES_IN_A_ROW - 1)
+            way.hold(PROBE, times=2)
             wait_until(lambda: way.all_held and storage._failures == 0)
         survived = lines(caplog)
-        way.hold(PROBE, times=FAILURES_IN_A_ROW + 2)
-        wait_until(lambda: way.all_held and not storage.in_reach)
+        way.hold(PROBE, times=3)
+        wait_until(lambda: way.all_held and storage._failures == 0)
 
         assert survived == []
         assert lines(caplog) == [lost("TimeoutError")]
