@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from threading import Event
@@ -457,6 +458,27 @@ class Busy(SmtpServer):
         self._times.append(time.monotonic())
 
 
+class OfThreeConnections(SmtpServer):
+    """A relay that takes messages over three connections at a time, as Office 365 does."""
+
+    def __init__(self) -> None:
+        self.has_refused = Event()
+        super().__init__(on_message=self._keep_the_connection)
+        self.replies = self  # type: ignore[assignment]  # asked for each reply
+
+    def get(self, stage: str, usual: str = "") -> str:
+        if stage != "MAIL" or len(self.connected) <= 3:
+            return usual
+        self.has_refused.set()
+        return "432 4.3.2 concurrent connections limit exceeded"
+
+    def __contains__(self, stage: str) -> bool:
+        return False
+
+    def _keep_the_connection(self) -> None:
+        assert self.has_refused.wait(30)
+
+
 class TestLiveForms:
     @pytest.mark.parametrize(
         ("messages", "minutes"), [(100, 30), pytest.param(3000, 3 * 60, marks=pytest.mark.nightly)], ids=["100", "3000"]
@@ -485,6 +507,24 @@ class TestLiveForms:
         sent = [message for message in arrived(server) if "live" not in message]
         assert answers[False] <= 10  # those from which the service learned of the limit
         assert min(messages, 3 * minutes) <= len(sent) == len(set(sent))
+
+    def test_of_20_at_once_each_has_arrived_within_five_minutes_over_three_connections(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        def send(number: int) -> None:
+            with suppress(DeliveryError):
+                service.mailer.deliver(letter(number))
+
+        with OfThreeConnections() as server, ThreadPoolExecutor(20) as pool:
+            service = serve(make_mailer(server))
+            service.check(passes=True)
+            list(pool.map(send, range(20)))
+            refused = len(kept(mail_dir))
+            service.run(5 * MINUTE)
+
+        assert refused > 0
+        assert kept(mail_dir) == []
+        assert sorted(arrived(server)) == sorted(letter(number).message_id for number in range(20))
 
     def test_a_live_form_goes_first(
         self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message
