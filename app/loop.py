@@ -27,7 +27,7 @@ class Loop:
         self._thread.start()
 
     def pause(self, seconds: float) -> None:
-        """Wait within the work, which a stop ends early."""
+        """Wait inside the work; a stop ends the wait."""
         self._stopping.wait(seconds)
 
     def wake(self) -> None:

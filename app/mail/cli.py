@@ -29,7 +29,7 @@ from app.settings import Settings
 LOADED = "are the service's settings loaded?"
 """The question of a command that fails with settings that may not be the service's."""
 
-_FAILURES = 2  # in a row that are not the message's own, which end a resend: a single one may be its fault after all
+_FAILURES = 2  # of the mail server in a row, which end a resend: a single failure may be that message's fault
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SKIPPED = "skipped: the service is sending it or has just tried"
 _ID = "An ID is a Message-ID, with or without <> and the domain, a reference such as 3F0C-9A1B, or a request id."
@@ -179,8 +179,8 @@ def _status(ctx: click.Context) -> None:
 def resend(ctx: click.Context, identifiers: tuple[str, ...], *, waiting: bool) -> None:
     """Send all messages in MAIL_DIR now, or only the named ones.
 
-    Any state will do. A message that is being sent is skipped. When the mail server takes nothing twice in a row, for a
-    reason that is not the message's own, no other is tried.
+    Any state will do. A message that is being sent is skipped. It ends after two failures of the mail server in a
+    row: a 4xx, no connection, no answer.
 
     The exit status is 1 if any message stays undelivered. It is 1 before anything is sent if an ID is not there or
     stands for several messages.
@@ -195,17 +195,17 @@ def resend(ctx: click.Context, identifiers: tuple[str, ...], *, waiting: bool) -
     for number, kept in enumerate(chosen, 1):
         if number > 1:
             time.sleep(GAP)
-        is_of_message = True
+        goes_on = True
         try:
             with mail.spool.claim(kept) as claim:
                 outcome = f"delivered: {cut(mail.mailer.redeliver(claim).reply)}" if claim else _SKIPPED
             delivered += outcome is not _SKIPPED
         except OSError as error:
             failure = failure_of(error)
-            is_of_message = failure.is_of_message
+            goes_on = failure.lets_others_go_on
             outcome = f"{'in doubt' if failure.about is About.IN_DOUBT else 'not delivered'}: {failure.sentence}"
         click.echo(f"{number}/{len(chosen)} {kept.local_part} {outcome}")
-        in_a_row = 0 if is_of_message else in_a_row + 1
+        in_a_row = 0 if goes_on else in_a_row + 1
         if in_a_row == _FAILURES:
             break
     mail.mailer.close()

@@ -50,7 +50,7 @@ class Failure:
     sentence: str = field(repr=False)  # one line for the operator, with the server's text: not for a log
 
     @property
-    def is_of_message(self) -> bool:
+    def lets_others_go_on(self) -> bool:
         """True when another message may go through now."""
         return self.about in (About.MESSAGE, About.LOCAL)
 

@@ -9,14 +9,14 @@ from typing import NamedTuple
 from app.mail.message import reference
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 60, 4 * 3600
-"""Bounds in seconds of the pause after an attempt, which is as long as the message had waited (Postfix's qmgr(8))."""
+"""Bounds in seconds of the pause after an attempt, which is as long as the message is old then (Postfix's qmgr(8))."""
 GIVE_UP_AFTER, GIVE_UP_TRIES = 5 * 86_400, 10
 """The age in seconds (RFC 5321, section 4.5.4.1) and the attempts after which a failure is the last one. So a clock
 that was wrong for a moment ends nothing."""
 SENDING, DOUBT = ".sending", ".doubt"
 """The marks of a message whose content is being sent, and of one whose content was sent without a reply."""
 
-# Before 1.0.0, up to two numbers of a schedule stood behind the kind.
+# Earlier versions wrote up to two numbers behind the kind, which say nothing any more.
 _NAME = re.compile(
     r"(?:tmp|new|cur)/(([0-9]{11,20})\.[0-9]+\.([!-+.;-~0-9-]+))"
     r",tries=([0-9]{1,9}),last=([0-9]{1,11}\.[0-9]{3})"

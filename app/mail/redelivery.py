@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class Redelivery:
-    """Makes the rounds in a thread of its own. Each process has one, and a lock keeps them apart."""
+    """Makes the rounds in a thread of its own. Each process has one, of which one makes rounds at a time."""
 
     def __init__(self, mailer: Mailer, spool: Spool, *, patience: float) -> None:
         self.loop = Loop("mail-redelivery", self.work, patience=patience)
@@ -27,7 +27,7 @@ class Redelivery:
         self._mailer = mailer
         self._spool = spool
         self._passes: bool | None = None  # the newest check of the mail server
-        self._server_back_at = 0.0
+        self._server_back_at = -math.inf  # by the monotonic clock
         self._gap, self._last_at = GAP, -math.inf
         self._resting: dict[str, float] = {}
 
@@ -35,7 +35,7 @@ class Redelivery:
         """Take the result of a check of the mail server. The first that passes makes all due, also after a start."""
         is_back, self._passes = passed and not self._passes, passed
         if is_back:
-            self._server_back_at = time.time()
+            self._server_back_at = time.monotonic()
             self.loop.wake()
 
     def work(self) -> float:
@@ -50,18 +50,17 @@ class Redelivery:
                 logger.warning("%d abandoned temporary files are removed from MAIL_DIR", removed)
             if not self.census.counts[State.WAITING]:
                 self._gap = GAP
-            elif self._mailer.sender and self._spool.is_writable():
-                with self._spool.alone() as is_alone:
-                    if is_alone:
-                        self._hand_over(kept, end)
+            elif self._mailer.sender and self._spool.is_writable() and self._spool.leads():
+                self._hand_over(kept, end)
         except Exception as error:  # noqa: BLE001 - the thread must go on
             logger.error("redelivery failed: %s", type(error).__name__)
         return max(0.0, end - time.monotonic())
 
     def _hand_over(self, messages: list[Kept], end: float) -> None:
         """Hand over what is due, until the mail server takes nothing more or the next round begins."""
-        self._server_back_at = min(self._server_back_at, time.time())  # the clock may have been set back
-        for kept in [each for each in messages if each.is_due(time.time(), self._server_back_at)]:
+        now = time.time()
+        back_at = now - (time.monotonic() - self._server_back_at)  # a clock that was set back moves it, too
+        for kept in [each for each in messages if each.is_due(now, back_at)]:
             if self._resting.get(kept.path, 0.0) < time.monotonic() and not (self._waits(end) and self._try(kept)):
                 return
 
@@ -89,7 +88,7 @@ class Redelivery:
                 self._resting[kept.path] = time.monotonic() + REST
             elif failure.about is About.BUSY:
                 self._gap = min(2 * self._gap, LONGEST_GAP)
-            return failure.is_of_message
+            return failure.lets_others_go_on
         finally:
             self._last_at = time.monotonic()
         return True

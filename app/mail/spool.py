@@ -76,6 +76,7 @@ class Spool:
     def __init__(self, directory: Path, *, has_server: bool = True) -> None:
         self._maildir = str(directory)  # a Path for each message would take longer than the disk
         self._has_server = has_server
+        self._lead: int | None = None
 
     def absolute(self, path: str) -> str:
         """The absolute path of a path below MAIL_DIR."""
@@ -161,19 +162,30 @@ class Spool:
             error.filename = path  # a read names no file, and then it would count as a failure of the mail server
             raise
 
-    @contextmanager
-    def alone(self) -> Iterator[bool]:
-        """Keep other processes out of their rounds meanwhile; False when one of them is making one. Raises OSError."""
-        with _locked(self._maildir) as descriptor:
-            yield descriptor is not None
+    def leads(self) -> bool:
+        """True in the one process that makes rounds: it locks MAIL_DIR until it ends. Raises OSError."""
+        if self._lead is None:
+            descriptor = os.open(self._maildir, os.O_RDONLY)
+            if _lock(descriptor):
+                self._lead = descriptor
+            else:
+                os.close(descriptor)
+        return self._lead is not None
 
     @contextmanager
     def claim(self, kept: Kept) -> Iterator[Claim | None]:
         """Claim a message; None when somebody else is handing it over or has done so. Raises OSError."""
         path = self.absolute(kept.path)
-        with _locked(path) as descriptor:
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            yield None
+            return
+        try:
             # Somebody else may have delivered or renamed it before the lock was taken.
-            yield Claim(self, kept, descriptor) if descriptor and os.path.lexists(path) else None
+            yield Claim(self, kept, descriptor) if _lock(descriptor) and os.path.lexists(path) else None
+        finally:
+            os.close(descriptor)
 
     def remove_unfinished(self) -> int:
         """Remove the messages in tmp/ that nobody finishes, by their age; returns how many. Raises OSError.
@@ -222,17 +234,3 @@ def _lock(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     return False
-
-
-@contextmanager
-def _locked(path: str) -> Iterator[int | None]:
-    """A descriptor of the file, which is locked meanwhile; None when it is locked already or gone."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        yield None
-        return
-    try:
-        yield descriptor if _lock(descriptor) else None
-    finally:
-        os.close(descriptor)

@@ -40,6 +40,8 @@ def _find(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level, str]
     mail_dir = f"MAIL_DIR={str(settings.mail_dir)!r}"
     if not settings.mail_dir.is_dir():
         return Level.CRITICAL, f"{mail_dir} does not exist"
+    if not spool.is_writable():
+        return Level.CRITICAL, f"{mail_dir} cannot be written"
     try:
         with suppress(FileNotFoundError):  # the folders that were not made yet can be made
             spool.probe()

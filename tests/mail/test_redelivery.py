@@ -356,6 +356,19 @@ class TestRound:
 
         assert facts(mail_dir) == [(state, 1, code)] * 3 + [UNUSED] * 3
 
+    def test_two_processes_make_no_more_attempts_than_one(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        keep_due(mail_dir, SIX)
+        with SmtpServer(replies={"RCPT": "450 4.2.0 later"}) as server:
+            services = [serve(make_mailer(server)) for _ in range(2)]
+            for _ in range(21):
+                for service in services:
+                    service.check(passes=True)
+                    service.run(0.49)
+
+        assert facts(mail_dir) == [(State.WAITING, 1, "450")] * 3 + [UNUSED] * 3
+
     @pytest.mark.parametrize(("stage", "reply", "code"), ITS_OWN.values(), ids=ITS_OWN)
     def test_a_failure_that_is_the_message_s_own_does_not(
         self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, stage: str, reply: str, code: str

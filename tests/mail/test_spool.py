@@ -257,6 +257,12 @@ class TestUnfinished:
         assert removed == 1
         assert [path.name for path in (mail_dir / "tmp").iterdir()] == [NAME]
 
+    def test_a_message_is_none(self, spool: Spool, mail_dir: Path) -> None:
+        keep(mail_dir, letter(1), age=1000 * 3600)
+
+        assert spool.remove_unfinished() == 0
+        assert len(kept(mail_dir)) == 1
+
 
 def test_messages_stored_at_the_same_time_are_kept_once_each(make_mailer: MakeMailer, mail_dir: Path) -> None:
     messages = [Message(f"<{n}@example.com>", CONTENT + b"%d\r\n" % n) for n in range(64)]

@@ -146,7 +146,7 @@ def test_a_directory_that_no_service_has_used_is_well_and_stays_empty(mail: Mail
 @pytest.mark.parametrize(
     ("disk", "said"),
     [
-        pytest.param(disks.READ_ONLY, "takes no message: Read-only file system", id="read-only"),
+        pytest.param(disks.READ_ONLY, "cannot be written", id="read-only"),
         pytest.param(disks.FULL, "takes no message: No space left on device", id="full"),
     ],
 )
