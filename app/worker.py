@@ -10,7 +10,8 @@ from werkzeug import Response
 from werkzeug.test import EnvironBuilder
 
 # Names that gunicorn does not document, so each release may break them: gthread.ThreadWorker with handle_error
-# (gunicorn's issue 993), wsgi, and accept (issue 3397). gunicorn.conf.py looks at GUNICORN_PID.
+# (gunicorn's issue 993), wsgi, alive, and accept and set_accept_enabled (issue 3397). gunicorn.conf.py looks at
+# GUNICORN_PID.
 
 AT_ONCE = 32
 """Connections that are accepted in one go. gunicorn.conf.py spares descriptors for them."""
@@ -27,6 +28,13 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
             if not select.select([listener], [], [], 0)[0]:
                 return
             super().accept(listener)
+
+    def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - as gunicorn calls it
+        """Accept once more before a stop: whoever has come since the last look would get no answer."""
+        if not self.alive:
+            for listener in self.sockets:
+                self.accept(listener)
+        super().set_accept_enabled(enabled)
 
     def handle_error(self, req: object, client: socket.socket, addr: object, exc: BaseException) -> None:
         """Answer a request that could not be parsed: it has no ``req``."""
