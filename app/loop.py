@@ -27,11 +27,11 @@ class Loop:
         self._thread.start()
 
     def pause(self, seconds: float) -> None:
-        """Wait inside the work; a stop ends the wait."""
+        """Wait in the middle of the work; only a stop ends the wait before its time."""
         self._stopping.wait(seconds)
 
     def wake(self) -> None:
-        """End the pause between two times."""
+        """Do the work again now, or once more when it is being done."""
         self._wake.set()
 
     def wind_down(self) -> None:

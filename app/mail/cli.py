@@ -210,7 +210,7 @@ def resend(ctx: click.Context, identifiers: tuple[str, ...], *, waiting: bool) -
             break
     mail.mailer.close()
     if number < len(chosen):
-        click.echo(f"the mail server took nothing {_FAILURES} times in a row: the others were not tried", err=True)
+        click.echo(f"the mail server failed {_FAILURES} times in a row: the others were not tried", err=True)
     click.echo(f"{number} handled, {len(mail.spool.kept())} undelivered", err=True)
     ctx.exit(0 if delivered == len(chosen) else 1)
 

@@ -34,7 +34,6 @@ class About(Enum):
     """Whom a failure concerns."""
 
     MESSAGE = "a 5xx to the sender, to all recipients or to the content: no repetition helps (RFC 5321, section 4.2.1)"
-    BUSY = "a 4xx to one of them: the mail server takes no message now"
     SERVER = "the mail server or the way there: the next message may meet the same"
     IN_DOUBT = "the content was sent and no reply came, so the mail server may have taken the message"
     LOCAL = "this machine: its disk, a bulkhead that is full, a mistake in the code"
@@ -48,6 +47,11 @@ class Failure:
     code: str  # the server's reply code if there is one, else the class of the error
     logged: str
     sentence: str = field(repr=False)  # one line for the operator, with the server's text: not for a log
+
+    @property
+    def asks_for_patience(self) -> bool:
+        """True after a 4xx: the mail server takes no message now."""
+        return self.code.startswith("4")
 
     @property
     def lets_others_go_on(self) -> bool:
@@ -84,8 +88,8 @@ def _about(error: Exception, code: int) -> About:
     if isinstance(error, InDoubtError):
         return About.IN_DOUBT
     with_reply = smtplib.SMTPSenderRefused | smtplib.SMTPRecipientsRefused | smtplib.SMTPDataError | ClosingError
-    if isinstance(error, with_reply) and code in range(400, 600):
-        return About.MESSAGE if code in PERMANENT else About.BUSY
+    if isinstance(error, with_reply) and code in PERMANENT:
+        return About.MESSAGE
     # All of smtplib's exceptions are OSErrors, and of these only what fails on the disk names a file.
     return About.SERVER if isinstance(error, OSError) and error.filename is None else About.LOCAL
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from app.mail.message import reference
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 60, 4 * 3600
-"""Bounds in seconds of the pause after an attempt, which is as long as the message is old then (Postfix's qmgr(8))."""
+"""Bounds in seconds of the pause after an attempt. Within them it is the age of the message (Postfix's qmgr(8))."""
 GIVE_UP_AFTER, GIVE_UP_TRIES = 5 * 86_400, 10
 """The age in seconds (RFC 5321, section 4.5.4.1) and the attempts after which a failure is the last one. So a clock
 that was wrong for a moment ends nothing."""
@@ -73,9 +73,9 @@ class Kept(NamedTuple):
         return self.last_at + pause if self.is_untaken else None
 
     def is_due(self, now: float, server_back_at: float = 0) -> bool:
-        """True when the service should try again now: for the pause, the mail server's return, or a clock set back."""
-        is_over = self.last_at < server_back_at or self.last_at > now + 60
-        return self.next_try is not None and (now >= self.next_try or is_over)
+        """True when the pause is over, or void: the mail server is back since, or the clock was set back."""
+        is_void = self.last_at < server_back_at or self.last_at > now + 60
+        return self.next_try is not None and (now >= self.next_try or is_void)
 
     def after(self, now: float, code: str = "", *, refused: bool = False, mark: str = "") -> str:
         """The path after an attempt that began ``now``. A message in doubt stays so."""

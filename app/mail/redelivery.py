@@ -6,7 +6,7 @@ import time
 
 from app.loop import Loop
 from app.mail.failures import About, failure_of
-from app.mail.kept import Census, Kept, State
+from app.mail.kept import SHORTEST_PAUSE, Census, Kept, State
 from app.mail.mailer import Mailer
 from app.mail.spool import Spool
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class Redelivery:
-    """Makes the rounds in a thread of its own. Each process has one, of which one makes rounds at a time."""
+    """Makes the rounds in a thread of its own. Each process has one, and one process at a time makes rounds."""
 
     def __init__(self, mailer: Mailer, spool: Spool, *, patience: float) -> None:
         self.loop = Loop("mail-redelivery", self.work, patience=patience)
@@ -32,7 +32,7 @@ class Redelivery:
         self._resting: dict[str, float] = {}
 
     def server_checked(self, passed: bool) -> None:  # noqa: FBT001 - a callback of the health
-        """Take the result of a check of the mail server. The first that passes makes all due, also after a start."""
+        """Take the result of a check of the mail server. When it passes again, or for the first time, all is due."""
         is_back, self._passes = passed and not self._passes, passed
         if is_back:
             self._server_back_at = time.monotonic()
@@ -46,12 +46,13 @@ class Redelivery:
             kept = self._spool.kept()
             self.census = Census(kept)
             end = max(end, begun + (time.monotonic() - begun) / SHARE)
+            if self.census.age(State.WAITING, time.time()) < SHORTEST_PAUSE:  # a form may be in its first attempt
+                self._gap = GAP
+            leads = self._mailer.sender and self._spool.leads(willing=self._passes is not False)
+            if leads and self._spool.is_writable():
+                self._hand_over(kept, end)
             if removed := self._spool.remove_unfinished():
                 logger.warning("%d abandoned temporary files are removed from MAIL_DIR", removed)
-            if not self.census.counts[State.WAITING]:
-                self._gap = GAP
-            elif self._mailer.sender and self._spool.is_writable() and self._spool.leads():
-                self._hand_over(kept, end)
         except Exception as error:  # noqa: BLE001 - the thread must go on
             logger.error("redelivery failed: %s", type(error).__name__)
         return max(0.0, end - time.monotonic())
@@ -79,6 +80,7 @@ class Redelivery:
         try:
             with self._spool.claim(kept) as claim:
                 if claim:
+                    self._last_at = time.monotonic()
                     self._mailer.redeliver(claim)
                     logger.info("message %s delivered in attempt %d", *attempt)
         except Exception as error:  # noqa: BLE001 - the next message must have its turn
@@ -86,9 +88,7 @@ class Redelivery:
             logger.warning("message %s was not delivered in attempt %d: %s", *attempt, failure.logged)
             if failure.about is About.LOCAL:
                 self._resting[kept.path] = time.monotonic() + REST
-            elif failure.about is About.BUSY:
+            elif failure.asks_for_patience:
                 self._gap = min(2 * self._gap, LONGEST_GAP)
             return failure.lets_others_go_on
-        finally:
-            self._last_at = time.monotonic()
         return True

@@ -162,14 +162,13 @@ class Spool:
             error.filename = path  # a read names no file, and then it would count as a failure of the mail server
             raise
 
-    def leads(self) -> bool:
-        """True in the one process that makes rounds: it locks MAIL_DIR until it ends. Raises OSError."""
-        if self._lead is None:
-            descriptor = os.open(self._maildir, os.O_RDONLY)
-            if _lock(descriptor):
-                self._lead = descriptor
-            else:
-                os.close(descriptor)
+    def leads(self, *, willing: bool) -> bool:
+        """True in the one process that makes rounds: it locks MAIL_DIR while it is willing. Raises OSError."""
+        if willing and self._lead is None:
+            self._lead = os.open(self._maildir, os.O_RDONLY)
+        if self._lead is not None and not (willing and _lock(self._lead)):
+            os.close(self._lead)
+            self._lead = None
         return self._lead is not None
 
     @contextmanager

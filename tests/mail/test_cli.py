@@ -340,7 +340,7 @@ class TestResend:
         assert result.exit_code == 1
         assert len(result.stdout.splitlines()) == 2
         assert result.stderr == (
-            "the mail server took nothing 2 times in a row: the others were not tried\n2 handled, 4 undelivered\n"
+            "the mail server failed 2 times in a row: the others were not tried\n2 handled, 4 undelivered\n"
         )
         assert [left.is_doubtful for left in kept(mail_dir)] == [is_doubtful] * 2 + [False] * 2
         assert [left.tries for left in kept(mail_dir)] == [1, 1, 0, 0]

@@ -34,7 +34,7 @@ def recipients(*codes: int) -> smtplib.SMTPRecipientsRefused:
 NO_REASON = ssl.SSLError(1, "unknown")
 NO_REASON.reason = None  # type: ignore[assignment]  # it is None when OpenSSL does not name one
 
-MESSAGE, BUSY, SERVER, IN_DOUBT, HERE = About
+MESSAGE, SERVER, IN_DOUBT, HERE = About
 REFUSED = "the mail server refused"
 BROKE_OFF = "the connection to the mail server broke off"
 AWAY = "the mail server cannot be reached"
@@ -43,9 +43,9 @@ UNKNOWN = "no answer came, and the mail server may have taken the message"
 
 FAILURES: list[tuple[Exception, About, str, str]] = [
     (smtplib.SMTPSenderRefused(550, b"no", "a@b"), MESSAGE, "550", f"{REFUSED} the sender: 550 no"),
-    (smtplib.SMTPSenderRefused(451, b"no", "a@b"), BUSY, "451", f"{REFUSED} the sender: 451 no"),
+    (smtplib.SMTPSenderRefused(451, b"no", "a@b"), SERVER, "451", f"{REFUSED} the sender: 451 no"),
     (smtplib.SMTPDataError(554, b"no"), MESSAGE, "554", f"{REFUSED} the message: 554 no"),
-    (smtplib.SMTPDataError(452, b"no"), BUSY, "452", f"{REFUSED} the message: 452 no"),
+    (smtplib.SMTPDataError(452, b"no"), SERVER, "452", f"{REFUSED} the message: 452 no"),
     (smtplib.SMTPDataError(-1, b""), SERVER, "", f"{REFUSED} the message: its reply is not SMTP"),
     (recipients(550), MESSAGE, "550", f"{REFUSED} every recipient: 550 no"),
     (recipients(550, 550), MESSAGE, "550", f"{REFUSED} every recipient: 550 no"),
@@ -53,7 +53,7 @@ FAILURES: list[tuple[Exception, About, str, str]] = [
     (smtplib.SMTPConnectError(554, b"no"), SERVER, "554", f"{REFUSED} the connection: 554 no"),
     (smtplib.SMTPHeloError(550, b"no"), SERVER, "550", f"{REFUSED} the greeting of this host: 550 no"),
     (smtplib.SMTPResponseException(500, "no"), SERVER, "500", f"{REFUSED} STARTTLS: 500 no"),
-    (ClosingError(421, b"no"), BUSY, "421", f"{BROKE_OFF}: the server closes it: 421 no"),
+    (ClosingError(421, b"no"), SERVER, "421", f"{BROKE_OFF}: the server closes it: 421 no"),
     (smtplib.SMTPServerDisconnected("gone"), SERVER, "", f"{BROKE_OFF}: gone"),
     (InDoubtError(), IN_DOUBT, "", UNKNOWN),
     (TimeoutError(), SERVER, "", SILENT),
@@ -81,7 +81,7 @@ def test_a_failure_has_its_words(error: Exception, about: About, code: str, sent
     [
         pytest.param(
             recipients(550, 450),
-            Failure(BUSY, "450", "SMTPRecipientsRefused 450, 550", f"{REFUSED} every recipient: 550 no; 450 no"),
+            Failure(SERVER, "450", "SMTPRecipientsRefused 450, 550", f"{REFUSED} every recipient: 550 no; 450 no"),
             id="the mildest code counts",
         ),
         pytest.param(

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import pairwise
 from pathlib import Path
 from threading import Event
@@ -395,6 +395,44 @@ class TestRound:
         assert [tries for _, tries, _ in facts(mail_dir)] == [1] * failures
         assert arrived(server)[-(SIX - failures) :] == [f"<{number}@example.com>" for number in range(failures, SIX)]
 
+    def test_another_process_makes_them_when_the_check_of_the_first_one_fails(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        with SmtpServer() as server:
+            first, second = (serve(make_mailer(server)) for _ in range(2))
+            first.run(1)
+            second.run(1)
+            first.check(passes=False)
+            keep_due(mail_dir, SIX)
+            first.run(10)
+            assert server.arrivals == []
+            second.run(10 + SIX)
+
+        assert len(server.arrivals) == SIX
+
+    def test_an_unreadable_folder_of_unfinished_messages_holds_up_none(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        keep_due(mail_dir, SIX)
+        (mail_dir / "tmp").rmdir()
+        (mail_dir / "tmp").touch()  # root could read a folder without any rights
+        with SmtpServer() as server:
+            serve(make_mailer(server)).run(SIX)
+
+        assert len(server.arrivals) == SIX
+
+    def test_a_message_that_somebody_else_sends_costs_no_gap(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        keep_due(mail_dir, SIX)
+        spool = Spool(mail_dir)
+        with SmtpServer() as server, ExitStack() as stack:
+            for message in kept(mail_dir)[:3]:
+                stack.enter_context(spool.claim(message))
+            serve(make_mailer(server)).run(2.5)
+
+        assert len(server.arrivals) == 3
+
     def test_there_is_none_while_the_check_fails(self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path) -> None:
         keep_due(mail_dir, 20)
         with SmtpServer() as server:
@@ -417,11 +455,12 @@ class TestRound:
 
         assert taken == [6, 11, 16, 22, 27]
 
+    @pytest.mark.parametrize("replies", [{"RCPT": "450 4.2.0 later"}, {"connect": "421 4.3.2 busy"}])
     def test_the_gap_doubles_after_each_4xx_to_a_minute_until_nothing_is_waiting(
-        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, replies: dict[str, str]
     ) -> None:
         keep_due(mail_dir, 200)
-        with SmtpServer(replies={"RCPT": "450 4.2.0 later"}) as server:
+        with SmtpServer(replies=replies) as server:
             service = serve(make_mailer(server))
             service.run(HOUR)
             tries = sum(message.tries for message in kept(mail_dir))
@@ -435,6 +474,24 @@ class TestRound:
         assert tries == 64  # after 0, 10, 20, 30, 46 and 78 s, then once a minute
         assert taken == 10
         assert len(server.arrivals) == 200 + SIX
+
+    def test_a_form_in_its_first_attempt_keeps_no_gap_long(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        keep_due(mail_dir, SIX)
+        with SmtpServer(replies={"RCPT": "450 4.2.0 later"}) as server:
+            service = serve(make_mailer(server))
+            service.run(5 * MINUTE)
+            server.replies.clear()
+            for message in kept(mail_dir):
+                (mail_dir / message.path).unlink()
+            form = Spool(mail_dir).store(letter(SIX))
+            service.run(10)
+            keep_due(mail_dir, SIX)
+            service.run(10 + SIX)
+            form.release()
+
+        assert len(server.arrivals) == SIX
 
     @pytest.mark.parametrize("stage", ["message", "MAIL"])
     def test_another_failure_leaves_the_gap_as_it_is(
