@@ -48,8 +48,8 @@ class Redelivery:
             end = max(end, begun + (time.monotonic() - begun) / SHARE)
             if self.census.age(State.WAITING, time.time()) < SHORTEST_PAUSE:  # a form may be in its first attempt
                 self._gap = GAP
-            leads = self._mailer.sender and self._spool.leads(willing=self._passes is not False)
-            if leads and self._spool.is_writable():
+            willing = self._passes is not False and self._spool.is_writable()
+            if self._mailer.sender and self._spool.leads(willing=willing):
                 self._hand_over(kept, end)
             if removed := self._spool.remove_unfinished():
                 logger.warning("%d abandoned temporary files are removed from MAIL_DIR", removed)

@@ -421,6 +421,23 @@ class TestRound:
 
         assert len(server.arrivals) == SIX
 
+    def test_a_mail_dir_that_is_missing_for_a_round_is_no_failure(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with SmtpServer() as server:
+            service = serve(make_mailer(server))
+            service.run(1)
+            assert caplog.messages == []
+            Spool(mail_dir).prepare()
+            service.run(10)
+            mail_dir.rename(mail_dir.with_name("old"))
+            service.run(10)
+            keep_due(mail_dir, SIX)
+            service.run(10 + SIX)
+
+        assert len(server.arrivals) == SIX
+        assert not Spool(mail_dir).leads(willing=True)
+
     def test_a_message_that_somebody_else_sends_costs_no_gap(
         self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
     ) -> None:
