@@ -21,8 +21,7 @@ BLANK_ENDS = re.compile(rf"\A{_BLANK}+|(?<!{_BLANK}){_BLANK}+\Z")
 _UNSEEN = re.compile(f"([\u0620-\u109f\u2190-\u27bf\U0001f000-\U0001faff]\ufe0f?[\u200c\u200d]?)|[{_INVISIBLE}]")
 """A character with what shapes it, which stays, or an invisible one."""
 
-# The combining marks that can be piled on one letter: the general ones and those of Cyrillic, Hebrew, Arabic and Thai.
-# Those of Indic scripts are left alone: their vowels are marks, too.
+# Combining marks, general and of Cyrillic, Hebrew, Arabic and Thai. Those of other scripts (Devanagari) have no limit.
 _MARK = (
     "[\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u06d6-\u06dc\u0e34-\u0e3a\u0e47-\u0e4e"
     "\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ua66f-\ua672\ua674-\ua67d\ufe20-\ufe2f]"

@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Mail(NamedTuple):
-    """What the commands look after."""
+    """The settings, the mailer and the messages in MAIL_DIR, which each command works with."""
 
     settings: Settings
     mailer: Mailer
