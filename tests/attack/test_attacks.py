@@ -22,7 +22,7 @@ from tests.attack.inputs import BODIES, REQUESTS
 from tests.deploy.load import Load, load, new_client
 from tests.deploy.site import Site, environment_file, site
 from tests.factories import SUNSET, contact_body
-from tests.mail.scripted import FLOOD, Act, ScriptedServer
+from tests.mail.server import FLOOD, Act, SmtpServer
 from tests.redis.server import RedisServer, way_to
 from tests.server.gunicorn import ROOT
 
@@ -161,7 +161,7 @@ class TestOddFiles:
         (new / "letter").write_bytes("Subject: ñ\n\nHola\n".encode("latin-1"))
         odd = {path.name for path in new.iterdir() if "Message-ID" not in text(path)}
 
-        with ScriptedServer() as mail_server:
+        with SmtpServer() as mail_server:
             operate = [sys.executable, "-m", "flask", "--app", "wsgi", "mail"]
             environ = os.environ | environment_file() | mail_server.environ | {"MAIL_DIR": str(tmp_path / "mail")}
             for command in ("list", "resend"):
@@ -182,7 +182,7 @@ class TestReplyWithoutEnd:
     @pytest.mark.parametrize("act", [Act.FLOOD_WITH_LINES, Act.FLOOD_WITH_A_LINE])
     def test_it_is_not_listened_to(self, tmp_path: Path, act: Act) -> None:
         with (
-            ScriptedServer({"MAIL": act}) as mail_server,
+            SmtpServer({"MAIL": act}) as mail_server,
             site(tmp_path, "0", environ=mail_server.environ | {"SMTP_TIMEOUT": "5"}) as served,
         ):
             answer = served.request("POST", "/contact.php", body=contact_body())

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.site import DEPLOY
-from tests.mail.scripted import ScriptedServer
 from tests.mail.server import SmtpServer
 from tests.ports import free_port
 from tests.programs import write_program
@@ -161,11 +160,11 @@ def test_a_fault_that_is_over_after_a_minute_is_not_told(machine: Machine) -> No
 def test_another_fault_is_told_and_other_words_or_numbers_are_not(machine: Machine) -> None:
     with SmtpServer() as server:
         machine.environ |= server.environ
-        server.replies["connect"] = "554 5.3.2 Down, ask for 4711"
+        server.replies = {"connect": "554 5.3.2 Down, ask for 4711"}
         (first,) = machine.told("mail")
-        server.replies["connect"] = "554 5.3.2 Down, ask for 4712abc"
+        server.replies = {"connect": "554 5.3.2 Down, ask for 4712abc"}
         assert machine.told("mail") == []
-        server.replies.clear()
+        server.replies = {}
         refuse(machine.mail_dir, 1)
         (second,) = machine.told("mail")
         refuse(machine.mail_dir, 2)
@@ -189,7 +188,7 @@ def test_a_webhook_is_told_the_same_and_no_program_is_given_its_address(machine:
 
 def test_of_the_longest_reply_of_the_mail_server_a_webhook_is_told_300_characters(machine: Machine) -> None:
     """Each of its octets that is no UTF-8 becomes a character of three: an argument of a program may not be as long."""
-    with ScriptedServer({"connect": "554 " + "\udcf1" * 65_000}) as server, webhook() as (address, bodies):
+    with SmtpServer({"connect": "554 " + "\udcf1" * 65_000}) as server, webhook() as (address, bodies):
         machine.environ = server.environ | {"WATCH_WEBHOOK": address}
         run = machine.watch("mail")
 

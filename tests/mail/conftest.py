@@ -19,7 +19,6 @@ from app.mail.message import Message
 from app.mail.smtp import SmtpSender
 from app.mail.spool import Spool, create_spool
 from tests.factories import make_settings
-from tests.mail.scripted import ScriptedServer
 from tests.mail.server import SmtpServer
 from tests.mail.service import DAY, Clock, Serve, Service
 
@@ -122,7 +121,7 @@ def make_sender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeSender
     """Makes a sender to a server, with more settings if a test needs them."""
     senders: list[SmtpSender] = []
 
-    def make(server: SmtpServer | ScriptedServer, **environ: str) -> SmtpSender:
+    def make(server: SmtpServer, **environ: str) -> SmtpSender:
         senders.append(SmtpSender(make_settings(tmp_path_factory.mktemp("mail"), **server.environ | environ)))
         return senders[-1]
 
@@ -137,7 +136,7 @@ def mail(mail_dir: Path) -> MailCommand:
     Spool(mail_dir).prepare()
     app = Flask(__name__)
 
-    def run(*args: str, server: SmtpServer | ScriptedServer | None = None, **environ: str) -> Result:
+    def run(*args: str, server: SmtpServer | None = None, **environ: str) -> Result:
         settings = make_settings(mail_dir, **(server.environ if server else {}) | environ)
         spool = create_spool(settings)
         commands = create_mail_commands(settings, create_mailer(settings, spool), spool)

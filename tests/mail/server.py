@@ -1,33 +1,67 @@
-"""A real SMTP server on loopback that keeps what arrives and misbehaves as a test asks."""
+"""An SMTP server on loopback that keeps what arrives and does at each step what a test says, down to single bytes."""
 
 from __future__ import annotations
 
-import asyncio
+import base64
 import email
 import email.policy
 import functools
-import socket
+import re
 import ssl
+import struct
 import threading
-from asyncio import BaseTransport
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email.message import EmailMessage
+from enum import Enum
+from socket import (
+    IPPROTO_TCP,
+    SHUT_RD,
+    SHUT_WR,
+    SO_LINGER,
+    SO_SNDBUF,
+    SOL_SOCKET,
+    TCP_NODELAY,
+    create_connection,
+    create_server,
+    socket,
+)
 from types import TracebackType
-from typing import AnyStr, Literal, Self
+from typing import Literal, Self
 
 import trustme
-from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from tests.ports import reserve_port
 
 Security = Literal["none", "starttls", "tls"]
 
 HOST = "127.0.0.1"
-HANG = "hang"
-"""A reply that never comes."""
-DROP = "drop"
-"""The connection is closed in place of a reply."""
+ACCOUNT = ("web", "correct horse")
+SECONDS_PER_BYTE = 0.1
+LONG_REPLY = b"250 " + b"x" * 400 + b"\r\n"
+"""It takes 40 seconds at that pace, which no test's deadline allows."""
+
+FLOOD = 8 * 1024 * 1024
+"""Octets of a reply without end after which the server gives up: the client reads on for ever."""
+
+
+class Act(Enum):
+    """What a server can do in place of a reply."""
+
+    HANG = "hangs until it is released, then drops the connection"
+    HOLD = "hangs until it is released, then answers as usual"
+    DROP = "ends the connection with a FIN"
+    RESET = "ends the connection with an RST"
+    DRIBBLE = "sends a long reply, or its part of the TLS handshake, byte by byte"
+    FLOOD_WITH_LINES = "sends lines of a reply without end"
+    FLOOD_WITH_A_LINE = "sends a line without end"
+    SPEAK_AGAIN = "answers as usual, hangs until it is released, and answers once more"
+
+
+_FLOODS = {Act.FLOOD_WITH_LINES: b"250-x\r\n" * 2048, Act.FLOOD_WITH_A_LINE: b"x" * 16_384}
+
+Replies = Mapping[str, str | Act]
 
 
 @functools.cache
@@ -46,13 +80,13 @@ def tls_of(certificate: trustme.LeafCert | None) -> ssl.SSLContext:
 
 @dataclass(frozen=True)
 class Arrival:
-    """A message as the server received it, whatever it answered."""
+    """A message of which the end came, whatever was answered."""
 
-    sender: str | None
+    sender: str
     recipients: list[str]
     content: bytes
-    encrypted: bool
-    username: str | None
+    encrypted: bool = False
+    username: str | None = None
 
 
 def parse(arrival: Arrival) -> EmailMessage:
@@ -65,50 +99,53 @@ def text_of(arrival: Arrival, subtype: str = "plain") -> str:
     return str(part.get_content()).replace("\r\n", "\n")
 
 
-class SmtpServer:
-    """Listens from ``with`` on, under the same port each time it is entered again.
+class _Gone(Exception):  # noqa: N818 - it ends a connection as planned
+    """The connection is over."""
 
-    ``replies`` maps a stage (connect, EHLO, MAIL, RCPT, DATA, message for the end of the data, NOOP) or a recipient's
-    address to a reply line, HANG or DROP. ``credentials`` are required of the client when given. ``on_message`` runs
-    before a message is answered. ``seconds_per_byte`` is how slowly the server speaks.
+
+class SmtpServer:
+    """Listens from ``with`` on; its port is its own before and after that, too.
+
+    ``replies`` maps a stage to a reply or an Act; what it does not mention goes well. The stages are connect, EHLO,
+    STARTTLS, handshake, second EHLO (inside TLS), AUTH (or AUTH PLAIN), MAIL, RCPT (or a recipient's address), DATA,
+    content (the middle of it), message (its end) and NOOP. ``account`` must log in when it is given. ``on_message``
+    runs before a message is answered.
     """
 
     def __init__(
         self,
-        security: Security = "none",
+        replies: Replies | None = None,
         *,
-        credentials: tuple[str, str] | None = None,
-        certificate: trustme.LeafCert | None = None,
-        smtputf8: bool = False,
+        security: Security = "none",
+        account: tuple[str, str] | None = None,
         pipelining: bool = False,
-        replies: Mapping[str, str] | None = None,
+        certificate: trustme.LeafCert | None = None,
         on_message: Callable[[], None] = lambda: None,
-        seconds_per_byte: float = 0,
+        seconds_per_reply: float = 0,
+        port: int = 0,
     ) -> None:
+        self.replies: Replies = replies or {}
         self.security = security
-        self.credentials = credentials
-        self.smtputf8 = smtputf8
+        self.account = account
         self.pipelining = pipelining
-        self.replies = dict(replies or {})
         self.on_message = on_message
-        self.seconds_per_byte = seconds_per_byte
-        self.port = 0
+        self.seconds_per_reply = seconds_per_reply
+        self.port = port or reserve_port(self)
+        self.connections: list[Connection] = []
         self.arrivals: list[Arrival] = []
+        self.taken: list[Arrival] = []
+        """Those of the arrivals that were answered with 250; what was not answered is in neither list."""
         self.refused: list[Arrival] = []
-        """Those of the arrivals that were not answered with 250."""
-        self.logins: list[bytes] = []
-        """The names under which clients tried to log in."""
-        self.connected: set[_Protocol] = set()
-        self.most_connected = 0
-        """How many connections were open at once, at most."""
-        self.hung = threading.Event()
-        """Set once a client waits for a reply that never comes."""
-        self._tls = None if security == "none" else tls_of(certificate)
+        self.tls = tls_of(certificate)
+        self.hung = threading.Semaphore(0)
+        """Released once for each connection that begins to hang."""
+        self.is_released = False
+        self._is_stopping = False
 
     @property
     def environ(self) -> dict[str, str]:
         """The settings under which the service reaches this server."""
-        username, password = self.credentials or ("", "")
+        username, password = self.account or ("", "")
         return {
             "SMTP_HOST": HOST,
             "SMTP_PORT": str(self.port),
@@ -119,179 +156,259 @@ class SmtpServer:
             "MAIL_FROM": "web@example.com",
         }
 
+    @property
+    def logins(self) -> int:
+        """How often clients tried to log in."""
+        return sum(command.startswith("AUTH") for connection in self.connections for command in connection.commands)
+
     def __enter__(self) -> Self:
-        self.port = self.port or reserve_port(self)
-        listener = socket.create_server((HOST, self.port))
-        # asyncio does this only for sockets that name their protocol. Else each reply to EHLO waits 40 ms for an ACK.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._loop = asyncio.new_event_loop()
-        self._stop = asyncio.Event()
-        # A handshake that a client breaks off is what some tests are about: asyncio has no need to report it.
-        self._loop.set_exception_handler(lambda *_: None)
-        self._thread = threading.Thread(target=self._run, args=(listener,), name="smtp-server")
+        self._is_stopping = self.is_released = False
+        self._listener = create_server((HOST, self.port), backlog=128)
+        self._thread = threading.Thread(target=self._accept, name="smtp-server")
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
+        self._is_stopping = True
+        create_connection((HOST, self.port)).close()
         self._thread.join()
+        self._listener.close()
+        self.disconnect()
+
+    def reply_to(self, stage: str) -> str | Act | None:
+        """What the server does at a stage; None when it does the usual."""
+        return self.replies.get(stage)
+
+    def connected(self) -> int:
+        """How many connections are open."""
+        return sum(connection.is_open for connection in self.connections)
 
     def disconnect(self, farewell: bytes = b"") -> None:
         """Close every open connection, after a last line if there is one."""
-        asyncio.run_coroutine_threadsafe(self._disconnect(farewell), self._loop).result()
+        for connection in list(self.connections):
+            connection.end(farewell)
 
-    def _run(self, listener: socket.socket) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve(listener))
+    def release(self) -> None:
+        """Let the connections that hang go on; from now on none hangs."""
+        self.is_released = True
+        for connection in self.connections:
+            connection.released.set()
 
-    async def _serve(self, listener: socket.socket) -> None:
-        server = await self._loop.create_server(
-            lambda: _Protocol(self, self._loop, self._tls),
-            sock=listener,
-            ssl=self._tls if self.security == "tls" else None,
-        )
-        await self._stop.wait()
-        # asyncio loses a connection that it has accepted but not yet begun when the server closes.
-        self._loop.remove_reader(listener)
-        await asyncio.sleep(0)
-        server.close()  # without waiting: from Python 3.12 on that is for the connections which are ended below
-        while (tasks := asyncio.all_tasks() - {asyncio.current_task()}) or self.connected:
-            await self._disconnect(b"")
-            await asyncio.wait([*tasks, asyncio.create_task(asyncio.sleep(0))], timeout=0.01)
+    def wait_until_hung(self, connections: int = 1) -> None:
+        for _ in range(connections):
+            assert self.hung.acquire(timeout=20), "no client has come as far as the stage that hangs"
 
-    async def _disconnect(self, farewell: bytes) -> None:
-        for protocol in list(self.connected):
-            if isinstance(protocol.transport, asyncio.Transport):
-                protocol.transport.write(farewell)
-                protocol.transport.abort()
-            await protocol.gone.wait()
+    def _accept(self) -> None:
+        while True:
+            accepted, _ = self._listener.accept()
+            if self._is_stopping:
+                accepted.close()
+                return
+            connection = Connection(self, accepted)
+            self.connections.append(connection)
+            connection.begin()
 
 
-class _Protocol(SMTP):
-    """One connection."""
+class Connection:
+    """One client's, served by a thread of its own. Replies of its own take the place of the server's."""
 
-    def __init__(self, server: SmtpServer, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, server: SmtpServer, accepted: socket) -> None:
+        self.replies: Replies | None = None
+        self.commands: list[str] = []
+        self.segments: list[bytes] = []
+        """What each read brought."""
+        self.round_trips = 0
+        """How often the client began to speak after the server had spoken."""
+        self.flooded = 0
+        """How many octets of a reply without end the client has let the server send."""
+        self.released = threading.Event()
+        self.is_open = True
         self._server = server
-        self.gone = asyncio.Event()
-        super().__init__(
-            _Handler(server),
-            hostname="mail.example.com",
-            enable_SMTPUTF8=server.smtputf8,
-            tls_context=tls if server.security == "starttls" else None,
-            require_starttls=server.security == "starttls",
-            auth_require_tls=server.security == "starttls",
-            authenticator=self._check_credentials,
-            loop=loop,
-        )
+        self._socket = accepted
+        self._socket.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+        self._buffer = b""
+        self._server_spoke_last = False
+        self._sender = ""
+        self._recipients: list[str] = []
+        self._username: str | None = None
+        self._is_encrypted = False
+        self.farewell = b""
+        self._reset = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="smtp-connection")
 
-    def connection_made(self, transport: BaseTransport) -> None:
-        super().connection_made(transport)
-        self._server.connected.add(self)
-        self._server.most_connected = max(self._server.most_connected, len(self._server.connected))
+    def begin(self) -> None:
+        self._thread.start()
 
-    def connection_lost(self, error: Exception | None) -> None:
-        self._server.connected.discard(self)
-        self.gone.set()
-        super().connection_lost(error)
+    def end(self, farewell: bytes = b"", *, reset: bool = False) -> None:
+        """Close the connection from the server's side; it is closed when this returns."""
+        self.farewell, self._reset = farewell or self.farewell, self._reset or reset
+        self._ended.set()
+        self.released.set()
+        with suppress(OSError):
+            socket.shutdown(self._socket, SHUT_RD)  # wakes the thread, and leaves TLS alone
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
 
-    def eof_received(self) -> bool:
-        super().eof_received()
-        return False  # closes this side too, which aiosmtpd forgets when it was not reading
+    def say_no_more(self, farewell: bytes = b"") -> None:
+        """End the server's side of the connection and go on listening; a farewell does not go through TLS."""
+        socket.sendall(self._socket, farewell)
+        socket.shutdown(self._socket, SHUT_WR)
 
-    async def push(self, status: AnyStr) -> None:
-        if not self._server.seconds_per_byte:
-            await super().push(status)
-            return
-        for byte in status.encode() if isinstance(status, str) else status:
-            self._writer.write(bytes([byte]))
-            await asyncio.sleep(self._server.seconds_per_byte)
-        self._writer.write(b"\r\n")
+    def _serve(self) -> None:
+        with suppress(_Gone, OSError):
+            if self._server.security == "tls":
+                self._encrypt()
+            self._answer("connect", "220 mail.example.com ESMTP")
+            while True:
+                self._obey(self._read_line().decode())
+        with suppress(OSError):
+            self._socket.sendall(self.farewell)
+        if self._reset:
+            self._socket.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+        self._socket.close()
+        self.is_open = False
 
-    async def _handle_client(self) -> None:
-        if "connect" in self._server.replies:
-            await self.push(await self.reply_to("connect"))
-        await super()._handle_client()
+    def _obey(self, command: str) -> None:  # noqa: C901 - a case for each command
+        self.commands.append(command)
+        address = "".join(re.findall("<(.*?)>", command))
+        match command.upper().split()[0]:
+            case "EHLO":
+                self._answer("second EHLO" if self._is_encrypted else "EHLO", self._extensions())
+            case "STARTTLS":
+                self._answer("STARTTLS", "220 2.0.0 go ahead")
+                self._encrypt()
+            case "AUTH":
+                self._log_in(*command.split()[1:])
+            case "MAIL":
+                self._sender, self._recipients = address, []
+                self._answer("MAIL", "250 2.1.0 OK" if self._may_send() else "530 5.7.0 Log in first")
+            case "RCPT":
+                stage = address if self._act_at(address) else "RCPT"
+                if self._answer(stage, "250 2.1.5 OK").startswith("25"):
+                    self._recipients.append(address)
+            case "DATA":
+                usual = "354 go ahead" if self._recipients else "503 5.5.1 no valid recipient"
+                if self._answer("DATA", usual).startswith("354"):
+                    self._take_message()
+            case "NOOP":
+                self._answer("NOOP", "250 2.0.0 OK")
+            case "QUIT":
+                self._say("221 2.0.0 bye")
+                raise _Gone
+            case _:
+                self._say("501 5.7.0 cancelled" if command == "*" else "250 2.0.0 OK")
 
-    async def smtp_DATA(self, arg: str) -> None:  # noqa: N802 - named by aiosmtpd
-        if "DATA" in self._server.replies:
-            await self.push(await self.reply_to("DATA"))
-        else:
-            await super().smtp_DATA(arg)
+    def _extensions(self) -> str:
+        names = ["mail.example.com", "8BITMIME", *["PIPELINING"] * self._server.pipelining]
+        if self._server.security == "starttls" and not self._is_encrypted:
+            names.append("STARTTLS")
+        elif self._server.account:
+            names.append("AUTH PLAIN")
+        return "\r\n".join([*(f"250-{name}" for name in names[:-1]), f"250 {names[-1]}"])
 
-    async def reply_to(self, stage: str) -> str:
-        reply = self._server.replies.get(stage, "250 OK")
-        if reply == DROP:
-            self._writer.close()
-        if reply == HANG:
-            self._server.hung.set()
-        if reply in {HANG, DROP}:
-            # aiosmtpd cancels this once the connection is gone.
-            await asyncio.Event().wait()
-        return reply
+    def _log_in(self, mechanism: str, response: str = "") -> None:
+        stage = f"AUTH {mechanism}"
+        login = base64.b64decode(response).decode().split("\0")[1:] if mechanism == "PLAIN" else []
+        usual = "235 2.7.0 welcome" if tuple(login) == self._server.account else "535 5.7.8 Wrong credentials"
+        if self._answer(stage if self._act_at(stage) else "AUTH", usual).startswith("235"):
+            self._username = login[0]
 
-    def _check_credentials(
-        self, _server: SMTP, _session: Session, _envelope: Envelope, _mechanism: str, login: LoginPassword
-    ) -> AuthResult:
-        self._server.logins.append(login.login)
-        expected = tuple(text.encode() for text in self._server.credentials or ())
-        return AuthResult(success=tuple(login) == expected, handled=False, auth_data=login)
+    def _may_send(self) -> bool:
+        server = self._server
+        return (server.security == "none" or self._is_encrypted) and (not server.account or self._username is not None)
 
-
-class _Handler:
-    """What aiosmtpd asks about the commands of a connection."""
-
-    def __init__(self, server: SmtpServer) -> None:
-        self._server = server
-
-    async def handle_EHLO(  # noqa: N802 - named by aiosmtpd, like the others
-        self, protocol: _Protocol, session: Session, _envelope: Envelope, hostname: str, responses: list[str]
-    ) -> list[str]:
-        session.host_name = hostname
-        if "EHLO" in self._server.replies:
-            return [await protocol.reply_to("EHLO")]
-        first, *others = responses
-        return [first, "250-PIPELINING", *others] if self._server.pipelining else responses
-
-    async def handle_MAIL(  # noqa: N802
-        self, protocol: _Protocol, session: Session, envelope: Envelope, address: str, _options: list[str]
-    ) -> str:
-        if self._server.credentials and not session.authenticated:
-            return "530 5.7.0 Authentication required"
-        envelope.mail_from = address
-        return await protocol.reply_to("MAIL")
-
-    async def handle_RCPT(  # noqa: N802
-        self, protocol: _Protocol, _session: Session, envelope: Envelope, address: str, _options: list[str]
-    ) -> str:
-        reply = await protocol.reply_to(address if address in self._server.replies else "RCPT")
-        if reply.startswith("2"):
-            envelope.rcpt_tos.append(address)
-        return reply
-
-    async def handle_DATA(self, protocol: _Protocol, session: Session, envelope: Envelope) -> str:  # noqa: N802
-        assert isinstance(envelope.content, bytes)
-        assert protocol.transport is not None
-        login = session.auth_data
-        arrival = Arrival(
-            sender=envelope.mail_from,
-            recipients=[str(address) for address in envelope.rcpt_tos],
-            content=envelope.content,
-            encrypted=protocol.transport.get_extra_info("ssl_object") is not None,
-            username=login.login.decode() if isinstance(login, LoginPassword) else None,
-        )
+    def _take_message(self) -> None:
+        content = b""
+        while (line := self._read_line()) != b".":
+            if not content and self._act_at("content"):
+                self._act("content", "")
+            content += line.removeprefix(b".") + b"\r\n"
+        arrival = Arrival(self._sender, self._recipients, content, self._is_encrypted, self._username)
         self._server.arrivals.append(arrival)
-        await asyncio.to_thread(self._server.on_message)
-        reply = await protocol.reply_to("message")
-        if not reply.startswith("250"):
-            self._server.refused.append(arrival)
+        self._server.on_message()
+        reply = self._act("message", "250 2.0.0 taken")
+        (self._server.taken if reply.startswith("250") else self._server.refused).append(arrival)
+        self._say(reply)
+
+    def _act_at(self, stage: str) -> str | Act | None:
+        return self._server.reply_to(stage) if self.replies is None else self.replies.get(stage)
+
+    def _answer(self, stage: str, usual: str) -> str:
+        reply = self._act(stage, usual)
+        self._say(reply)
         return reply
 
-    async def handle_NOOP(  # noqa: N802
-        self, protocol: _Protocol, _session: Session, _envelope: Envelope, _argument: str
-    ) -> str:
-        return await protocol.reply_to("NOOP")
+    def _act(self, stage: str, usual: str) -> str:
+        """Do what the replies say for the stage; returns the reply if there is to be one."""
+        act = self._act_at(stage) or usual
+        if act in {Act.HANG, Act.HOLD}:
+            self._wait_for_release()
+            act = usual if act is Act.HOLD else Act.DROP
+        if act is Act.SPEAK_AGAIN:
+            self._say(usual)
+            self._wait_for_release()
+            act = "250 2.0.0 stale"
+        if act is Act.DRIBBLE:
+            self._dribble(LONG_REPLY)
+        if act in _FLOODS:
+            self._flood(_FLOODS[act])
+        if isinstance(act, Act):
+            self._reset = act is Act.RESET
+            raise _Gone
+        return act
 
-    async def handle_exception(self, error: Exception) -> str:
-        return f"451 {type(error).__name__}"
+    def _wait_for_release(self) -> None:
+        self.released.clear()
+        if not self._ended.is_set() and not self._server.is_released:
+            self._server.hung.release()
+            self.released.wait()
+
+    def _say(self, reply: str) -> None:
+        self._pause(self._server.seconds_per_reply)
+        self._server_spoke_last = True
+        self._socket.sendall(reply.encode(errors="surrogateescape") + b"\r\n")
+        if reply.startswith("421"):  # RFC 5321, section 3.8
+            raise _Gone
+
+    def _dribble(self, data: bytes) -> None:
+        for byte in data:
+            self._socket.sendall(bytes([byte]))
+            self._pause(SECONDS_PER_BYTE)
+
+    def _flood(self, data: bytes) -> None:
+        self._socket.setsockopt(SOL_SOCKET, SO_SNDBUF, len(data))
+        while self.flooded < FLOOD:
+            self._socket.sendall(data)
+            self.flooded += len(data)
+
+    def _pause(self, seconds: float) -> None:
+        if self._ended.wait(seconds):
+            raise _Gone
+
+    def _read_line(self) -> bytes:
+        while b"\r\n" not in self._buffer:
+            data = self._socket.recv(65_536)
+            if not data:
+                raise _Gone
+            self.round_trips += self._server_spoke_last
+            self._server_spoke_last = False
+            self.segments.append(data)
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\r\n")
+        return line
+
+    def _encrypt(self) -> None:
+        act = self._act_at("handshake")
+        if act is Act.DRIBBLE:
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            incoming.write(self._socket.recv(65_536))
+            with suppress(ssl.SSLWantReadError):
+                self._server.tls.wrap_bio(incoming, outgoing, server_side=True).do_handshake()
+            self._dribble(outgoing.read())
+        if act is not None:
+            self._act("handshake", "")
+        self._socket = self._server.tls.wrap_socket(self._socket, server_side=True)
+        self._is_encrypted = True

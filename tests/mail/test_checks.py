@@ -19,20 +19,19 @@ from app.mail.smtp import MAX_NOOPS, Deadline, SmtpSender
 from app.mail.spool import Spool
 from tests.mail.clock import run_short_after
 from tests.mail.conftest import MakeMailer, MakeSender
-from tests.mail.scripted import Act, Connection, ScriptedServer
-from tests.mail.server import SmtpServer
+from tests.mail.server import ACCOUNT, Act, Connection, SmtpServer
 from tests.mail.service import Clock
 
 GONE: dict[str, Callable[[Connection], None]] = {
     "421 while idle": lambda connection: connection.end(b"421 4.4.2 idle for too long\r\n"),
     "FIN while idle": lambda connection: connection.end(),
     "RST while idle": lambda connection: connection.end(reset=True),
-    "FIN at NOOP": lambda connection: setattr(connection, "script", {"NOOP": Act.DROP}),
-    "RST at NOOP": lambda connection: setattr(connection, "script", {"NOOP": Act.RESET}),
-    "421 at NOOP": lambda connection: setattr(connection, "script", {"NOOP": "421 4.7.0 too many commands"}),
-    "a refusal of NOOP": lambda connection: setattr(connection, "script", {"NOOP": "554 Too many nonmail commands"}),
-    "nonsense at NOOP": lambda connection: setattr(connection, "script", {"NOOP": "nonsense"}),
-    "a flood at NOOP": lambda connection: setattr(connection, "script", {"NOOP": Act.FLOOD_WITH_A_LINE}),
+    "FIN at NOOP": lambda connection: setattr(connection, "replies", {"NOOP": Act.DROP}),
+    "RST at NOOP": lambda connection: setattr(connection, "replies", {"NOOP": Act.RESET}),
+    "421 at NOOP": lambda connection: setattr(connection, "replies", {"NOOP": "421 4.7.0 too many commands"}),
+    "a refusal of NOOP": lambda connection: setattr(connection, "replies", {"NOOP": "554 Too many nonmail commands"}),
+    "nonsense at NOOP": lambda connection: setattr(connection, "replies", {"NOOP": "nonsense"}),
+    "a flood at NOOP": lambda connection: setattr(connection, "replies", {"NOOP": Act.FLOOD_WITH_A_LINE}),
 }
 
 
@@ -45,7 +44,7 @@ def commands(connection: Connection) -> list[str]:
 
 
 def test_a_kept_connection_is_tried_with_noop(make_sender: MakeSender, message: Message) -> None:
-    with ScriptedServer() as server:
+    with SmtpServer() as server:
         sender = make_sender(server)
         for _ in range(3):
             sender.check()
@@ -60,7 +59,7 @@ def test_a_kept_connection_is_tried_with_noop(make_sender: MakeSender, message: 
 def test_a_connection_that_is_checked_stays_young_enough_for_the_next_message(
     make_sender: MakeSender, message: Message
 ) -> None:
-    with ScriptedServer() as server, freeze_time() as clock:
+    with SmtpServer() as server, freeze_time() as clock:
         sender = make_sender(server)
         for _ in range(5):
             sender.check()
@@ -68,11 +67,11 @@ def test_a_connection_that_is_checked_stays_young_enough_for_the_next_message(
         send(sender, message)
 
     assert len(server.connections) == 1
-    assert server.taken == [message.content]
+    assert [arrival.content for arrival in server.taken] == [message.content]
 
 
 def test_after_so_many_noops_a_connection_is_left_and_another_one_made(make_sender: MakeSender) -> None:
-    with ScriptedServer(auth=True) as server:
+    with SmtpServer(account=ACCOUNT) as server:
         sender = make_sender(server)
         for _ in range(MAX_NOOPS + 3):
             sender.check()
@@ -83,7 +82,7 @@ def test_after_so_many_noops_a_connection_is_left_and_another_one_made(make_send
 
 
 def test_the_noops_are_counted_anew_after_a_message(make_sender: MakeSender, message: Message) -> None:
-    with ScriptedServer() as server:
+    with SmtpServer() as server:
         sender = make_sender(server)
         for _ in range(MAX_NOOPS + 1):
             sender.check()
@@ -99,7 +98,7 @@ def test_the_noops_are_counted_anew_after_a_message(make_sender: MakeSender, mes
 def test_a_connection_that_is_gone_is_replaced_within_the_same_check(
     make_sender: MakeSender, message: Message, end: Callable[[Connection], None]
 ) -> None:
-    with ScriptedServer() as server:
+    with SmtpServer() as server:
         sender = make_sender(server)
         sender.check()
         end(server.connections[0])
@@ -107,17 +106,17 @@ def test_a_connection_that_is_gone_is_replaced_within_the_same_check(
         send(sender, message)
 
     assert len(server.connections) == 2
-    assert server.taken == [message.content]
+    assert [arrival.content for arrival in server.taken] == [message.content]
 
 
 def test_a_connection_that_falls_silent_leaves_half_of_the_time_for_another_one(
     make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(smtp, "CHECK_SECONDS", 60)
-    with ScriptedServer() as server:
+    with SmtpServer() as server:
         sender = make_sender(server, SMTP_TIMEOUT="40")
         sender.check()
-        server.connections[0].script = {"NOOP": Act.HANG}
+        server.connections[0].replies = {"NOOP": Act.HANG}
         begun = time.monotonic()
         with monkeypatch.context() as patch:
             run_short_after(patch, b"NOOP", allowed=20)
@@ -133,10 +132,10 @@ def test_a_connection_that_falls_silent_leaves_half_of_the_time_for_another_one(
 def test_the_check_fails_when_the_connection_is_gone_and_so_is_the_server(
     make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch, act: Act
 ) -> None:
-    with ScriptedServer() as server:
+    with SmtpServer() as server:
         sender = make_sender(server)
         sender.check()
-        server.connections[0].script = server.script = {"NOOP": act, "connect": act}
+        server.connections[0].replies = server.replies = {"NOOP": act, "connect": act}
         if act is Act.HANG:
             monkeypatch.setattr(smtp, "CHECK_SECONDS", 0.3)
         with pytest.raises((smtplib.SMTPServerDisconnected, TimeoutError)):
@@ -144,15 +143,15 @@ def test_the_check_fails_when_the_connection_is_gone_and_so_is_the_server(
 
 
 def test_a_message_does_not_wait_for_the_check(make_sender: MakeSender, message: Message) -> None:
-    with ScriptedServer() as server, ThreadPoolExecutor(1) as pool:
+    with SmtpServer() as server, ThreadPoolExecutor(1) as pool:
         sender = make_sender(server)
         sender.check()
-        server.connections[0].script = {"NOOP": Act.HOLD}
+        server.connections[0].replies = {"NOOP": Act.HOLD}
         check = pool.submit(sender.check)
         server.wait_until_hung()
         send(sender, message)
-        taken_meanwhile = list(server.taken)
-        server.released.set()
+        taken_meanwhile = [arrival.content for arrival in server.taken]
+        server.release()
         check.result()
 
     assert taken_meanwhile == [message.content]
@@ -167,7 +166,7 @@ def test_an_idle_process_logs_in_at_most_12_times_an_hour(
 ) -> None:
     pauses: list[float] = []
     results: list[bool] = []
-    with SmtpServer("starttls", credentials=("web", "correct horse")) as server:
+    with SmtpServer(security="starttls", account=("web", "correct horse")) as server:
         mailer, spool = make_mailer(server), Spool(mail_dir)
         redelivery = Redelivery(mailer, spool, patience=1)
         monkeypatch.setattr(redelivery, "server_checked", results.append)
@@ -178,4 +177,4 @@ def test_an_idle_process_logs_in_at_most_12_times_an_hour(
 
     assert set(pauses) == {CHECK_INTERVAL}
     assert results == [True] * len(pauses)
-    assert 0 < len(server.logins) <= 12
+    assert 0 < server.logins <= 12

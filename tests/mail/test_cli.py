@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 from freezegun import freeze_time
 
 from app.mail import cli
@@ -32,87 +31,21 @@ from tests.mail.conftest import (
     kept,
     letter,
 )
-from tests.mail.scripted import Act, ScriptedServer
-from tests.mail.server import DROP, HANG, HOST, SmtpServer, authority, parse
+from tests.mail.server import Act, Replies, SmtpServer, parse
 from tests.mail.service import DAY
 
 LOADED = "are the service's settings loaded?"
 
 
-def replying(stage: str, reply: str) -> SmtpServer:
-    return SmtpServer(replies={stage: reply})
+class Answering(SmtpServer):
+    """Answers one message after the other like this."""
 
+    def __init__(self, *answers: str | Act) -> None:
+        super().__init__()
+        self._answers = iter(answers)
 
-NOT_TRUSTED = "the certificate of the mail server is not trusted: "
-BROKE_OFF = "the connection to the mail server broke off: "
-NO_ACCOUNT = {"SMTP_USERNAME": "", "SMTP_PASSWORD": ""}
-
-AWAY = "421 4.7.0 Try again later, closing connection."
-OFFERED = "250-mail.example.com\r\n250 AUTH CRAM-MD5 PLAIN LOGIN"
-SECRET = "the mail server refused SMTP_USERNAME with SMTP_PASSWORD: "
-
-
-def with_login(cram_md5: str, plain: str | Act, login: str = "250 2.0.0 never asked") -> ScriptedServer:
-    """A server that offers three mechanisms, and what it answers to each."""
-    answers = {"AUTH CRAM-MD5": cram_md5, "AUTH PLAIN": plain, "AUTH LOGIN": login}
-    return ScriptedServer({"EHLO": OFFERED, **answers}, auth=True)
-
-
-UNKNOWN = "504 5.5.4 unknown"
-
-
-FAILURES: dict[str, tuple[SmtpServer | ScriptedServer, dict[str, str]]] = {
-    f"the mail server refused the greeting of this host: {AWAY} (EHLO)": (
-        ScriptedServer({"EHLO": f"{AWAY} (EHLO)"}),
-        {},
-    ),
-    f"the mail server refused the greeting of this host: {AWAY}": (
-        ScriptedServer({"second EHLO": AWAY}, security="starttls"),
-        {},
-    ),
-    f"the mail server refused STARTTLS: {AWAY}": (ScriptedServer({"STARTTLS": AWAY}, security="starttls"), {}),
-    f"{SECRET}421 4.7.0 too many": (with_login("421 4.7.0 too many", "235 2.7.0 never asked"), {}),
-    f"{SECRET}535 5.7.8 no": (with_login("535 5.7.8 no", Act.DROP), {}),
-    f"{SECRET}503 5.5.1 no": (with_login(UNKNOWN, UNKNOWN, "503 5.5.1 no"), {}),
-    f"{SECRET}534 5.7.9 é\N{REPLACEMENT CHARACTER}": (with_login(UNKNOWN, UNKNOWN, "534 5.7.9 é\udcff"), {}),
-    "the server offers no way of logging in that is known here": (
-        ScriptedServer({"EHLO": "250-mail.example.com\r\n250 AUTH XOAUTH2"}, auth=True),
-        {},
-    ),
-    "smtplib failed: Incorrect padding": (
-        ScriptedServer({"EHLO": "250-mail.example.com\r\n250 AUTH CRAM-MD5", "AUTH": "334 abc"}, auth=True),
-        {},
-    ),
-    "the mail server refused the connection: 554 5.3.2 no": (replying("connect", "554 5.3.2 no"), {}),
-    "the mail server refused the greeting of this host: 550 5.7.1 no": (replying("EHLO", "550 5.7.1 no"), {}),
-    "STARTTLS extension not supported by server.": (SmtpServer(), {"SMTP_SECURITY": "starttls"}),
-    "TLS with the mail server failed: wrong version number": (SmtpServer(), {"SMTP_SECURITY": "tls"}),
-    f"{NOT_TRUSTED}unable to get local issuer certificate": (
-        SmtpServer("starttls", certificate=trustme.CA().issue_cert(HOST)),
-        {},
-    ),
-    f"{NOT_TRUSTED}IP address mismatch, certificate is not valid for '{HOST}'.": (
-        SmtpServer("tls", certificate=authority().issue_cert("mail.example.com")),
-        {},
-    ),
-    "the mail server refused SMTP_USERNAME with SMTP_PASSWORD: 535 5.7.8 Authentication credentials invalid": (
-        SmtpServer(credentials=("web", "right")),
-        {"SMTP_PASSWORD": "wrong"},
-    ),
-    "the mail server refused the sender: 530 5.7.0 Authentication required": (
-        SmtpServer(credentials=("web", "right")),
-        NO_ACCOUNT,
-    ),
-    "the mail server refused the sender: 550 5.7.1 not from you": (replying("MAIL", "550 5.7.1 not from you"), {}),
-    "the mail server refused the message: 554 5.6.0 spam": (replying("message", "554 5.6.0 spam"), {}),
-    f"{BROKE_OFF}the server closes it: 421 4.3.2 closing": (replying("MAIL", "421 4.3.2 closing"), {}),
-    f"{BROKE_OFF}no whole reply came": (replying("MAIL", DROP), {}),
-    "the mail server did not answer within SMTP_TIMEOUT": (replying("MAIL", HANG), {"SMTP_TIMEOUT": "0.3"}),
-    "the mail server refused the sender: its reply is not SMTP": (replying("MAIL", "nonsense"), {}),
-    "no answer came, and the mail server may have taken the message": (replying("message", DROP), {}),
-    "SMTP_HOST was not found: not a host name": (SmtpServer(), {"SMTP_HOST": "mail..example.com"}),
-}
-"""What the operator is told, the server, and the settings that differ from its own."""
+    def reply_to(self, stage: str) -> str | Act | None:
+        return next(self._answers) if stage == "message" else None
 
 
 class TestList:
@@ -206,7 +139,7 @@ class TestList:
     def test_it_marks_a_message_whose_outcome_is_unknown(
         self, mail: MailCommand, make_mailer: MakeMailer, message: Message
     ) -> None:
-        with SmtpServer(replies={"message": DROP}) as server, pytest.raises(DeliveryError):
+        with SmtpServer(replies={"message": Act.DROP}) as server, pytest.raises(DeliveryError):
             make_mailer(server).deliver(message)
 
         assert "  in doubt  1\n" in mail("list", server=server).stdout
@@ -281,7 +214,7 @@ class TestResend:
             result = mail("resend", server=server)
 
         assert result.exit_code == 0
-        assert result.stdout == "1/2 1 delivered: 250 OK\n2/2 2 delivered: 250 OK\n"
+        assert result.stdout == "1/2 1 delivered: 250 2.0.0 taken\n2/2 2 delivered: 250 2.0.0 taken\n"
         assert arrived(server) == ["<1@example.com>", "<2@example.com>"]
         assert server.arrivals[0].content.splitlines() == letter(1).content.splitlines()
         assert kept(mail_dir) == []
@@ -303,12 +236,8 @@ class TestResend:
         self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
     ) -> None:
         undelivered(letter(1), letter(2), letter(3))
-        replies = {"message": "554 5.6.0 no"}
 
-        with SmtpServer(replies=replies) as server:
-            server.on_message = lambda: server.replies.update(
-                message="554 5.6.0 no" if len(server.arrivals) == 2 else "250 2.0.0 OK"
-            )
+        with Answering("250 2.0.0 OK", "554 5.6.0 no", "250 2.0.0 OK") as server:
             result = mail("resend", server=server)
 
         assert result.exit_code == 1
@@ -318,7 +247,7 @@ class TestResend:
     @pytest.mark.parametrize(
         ("replies", "is_doubtful"),
         [
-            pytest.param({"message": DROP}, True, id="drops what it was sent"),
+            pytest.param({"message": Act.DROP}, True, id="drops what it was sent"),
             pytest.param({"connect": "421 busy"}, False, id="takes no connection"),
             pytest.param({"RCPT": "450 4.7.1 slow down"}, False, id="is busy"),
         ],
@@ -328,7 +257,7 @@ class TestResend:
         mail: MailCommand,
         undelivered: Callable[..., None],
         mail_dir: Path,
-        replies: dict[str, str],
+        replies: Replies,
         *,
         is_doubtful: bool,
     ) -> None:
@@ -349,10 +278,8 @@ class TestResend:
         self, mail: MailCommand, undelivered: Callable[..., None]
     ) -> None:
         undelivered(*map(letter, range(6)))
-        replies = iter([DROP, "250 OK", DROP, "554 no", "451 later", "250 OK"])
 
-        with SmtpServer(replies={"message": "set below"}) as server:
-            server.on_message = lambda: server.replies.update(message=next(replies))
+        with Answering(Act.DROP, "250 OK", Act.DROP, "554 no", "451 later", "250 OK") as server:
             result = mail("resend", server=server)
 
         assert result.exit_code == 1
@@ -371,14 +298,16 @@ class TestResend:
 
         assert slept == [1.0] * 4
         assert result.exit_code == 0
-        assert result.stdout.splitlines() == [f"{number}/5 {number - 1} delivered: 250 OK" for number in range(1, 6)]
+        assert result.stdout.splitlines() == [
+            f"{number}/5 {number - 1} delivered: 250 2.0.0 taken" for number in range(1, 6)
+        ]
 
     def test_a_message_in_doubt_is_included_and_stays_in_doubt_until_it_is_delivered(
         self, mail: MailCommand, undelivered: Callable[..., None], mail_dir: Path
     ) -> None:
         undelivered(letter(1))
 
-        with SmtpServer(replies={"message": DROP}) as server:
+        with SmtpServer(replies={"message": Act.DROP}) as server:
             unanswered = mail("resend", server=server)
         absent = mail("resend", server=server)
         (left,) = kept(mail_dir)
@@ -569,20 +498,18 @@ class TestTest:
         assert some.stdout.splitlines() == [
             "a@example.com: accepted",
             *lines,
-            "the mail server took the message: 250 OK",
+            "the mail server took the message: 250 2.0.0 taken",
         ]
         assert every.stdout.splitlines() == lines
         assert every.stderr == "Error: the mail server refused every recipient: 550 5.1.1 unknown; 450 4.2.1 busy\n"
         assert [arrival.recipients for arrival in server.arrivals] == [["a@example.com"]]
 
-    @pytest.mark.parametrize(("told", "server", "environ"), [(told, *case) for told, case in FAILURES.items()])
-    def test_a_failure_is_a_readable_sentence(
-        self, mail: MailCommand, told: str, server: SmtpServer | ScriptedServer, environ: dict[str, str]
-    ) -> None:
-        with server:
-            result = mail("test", server=server, **environ)
+    def test_a_failure_is_a_readable_sentence(self, mail: MailCommand) -> None:
+        with SmtpServer({"MAIL": "550 5.7.1 not from you"}) as server:
+            result = mail("test", server=server)
 
-        assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"Error: {told}\n")
+        told = "Error: the mail server refused the sender: 550 5.7.1 not from you\n"
+        assert (result.exit_code, result.stdout, result.stderr) == (1, "", told)
 
     def test_a_server_that_is_down_is_told(self, mail: MailCommand, absent_server: SmtpServer) -> None:
         result = mail("test", server=absent_server)
@@ -592,9 +519,9 @@ class TestTest:
 
     def test_the_words_of_the_server_give_a_terminal_no_commands(self, mail: MailCommand) -> None:
         reply = "550-5.7.1 \x1b]0;title\x07uno\r\n550 5.7.1 dos\x9b31m\u202e ñ"
-        with ScriptedServer({"MAIL": reply}) as refusing:
+        with SmtpServer({"MAIL": reply}) as refusing:
             refused = mail("test", server=refusing)
-        with ScriptedServer({"RCPT": "250 2.1.5 OK", "message": "250 2.0.0 taken \x1b[31m"}) as taking:
+        with SmtpServer({"RCPT": "250 2.1.5 OK", "message": "250 2.0.0 taken \x1b[31m"}) as taking:
             taken = mail("test", server=taking)
 
         assert refused.stderr == "Error: the mail server refused the sender: 550 5.7.1 ]0;title uno 5.7.1 dos 31m ñ\n"
@@ -602,7 +529,7 @@ class TestTest:
 
     def test_300_characters_of_a_long_answer_are_shown(self, mail: MailCommand, mail_dir: Path) -> None:
         keep(mail_dir, letter(1), age=9)
-        with ScriptedServer({"message": f"250 {'x' * 1000}"}) as taking:
+        with SmtpServer({"message": f"250 {'x' * 1000}"}) as taking:
             test = mail("test", server=taking)
             resend = mail("resend", server=taking)
 

@@ -15,8 +15,7 @@ import pytest
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from tests.mail.conftest import CONTENT, MakeMailer, kept
-from tests.mail.scripted import ScriptedServer
-from tests.mail.server import DROP, HANG, SmtpServer
+from tests.mail.server import ACCOUNT, Act, Replies, SmtpServer
 
 FAILURES = {
     "greeting refused": {"connect": "554 5.3.2 no service"},
@@ -24,9 +23,9 @@ FAILURES = {
     "recipient refused": {"RCPT": "450 4.2.0 later"},
     "data refused": {"DATA": "452 4.3.1 full"},
     "message refused": {"message": "554 5.6.0 no"},
-    "no answer": {"EHLO": HANG},
-    "outcome unknown": {"message": DROP},
-    "outcome unknown, no answer": {"message": HANG},
+    "no answer": {"EHLO": Act.HANG},
+    "outcome unknown": {"message": Act.DROP},
+    "outcome unknown, no answer": {"message": Act.HANG},
 }
 
 
@@ -75,7 +74,7 @@ def test_a_message_that_one_recipient_may_not_have_is_delivered_and_not_kept(
 
 @pytest.mark.parametrize("replies", FAILURES.values(), ids=FAILURES)
 def test_an_undelivered_message_is_kept_once_and_in_private(
-    make_mailer: MakeMailer, mail_dir: Path, message: Message, replies: dict[str, str]
+    make_mailer: MakeMailer, mail_dir: Path, message: Message, replies: Replies
 ) -> None:
     with SmtpServer(replies=replies) as server:
         mailer = make_mailer(server, SMTP_TIMEOUT="0.3")
@@ -176,7 +175,7 @@ def test_a_failure_is_logged_by_message_id_and_never_in_the_words_of_the_server(
 def test_what_the_server_says_before_the_login_is_logged(
     make_mailer: MakeMailer, message: Message, caplog: pytest.LogCaptureFixture, stage: str, failure: str
 ) -> None:
-    server = ScriptedServer({stage: "421 4.7.0 closing"}, security="starttls")
+    server = SmtpServer({stage: "421 4.7.0 closing"}, security="starttls")
 
     with server, pytest.raises(DeliveryError) as refusal:
         make_mailer(server).deliver(message)
@@ -202,7 +201,7 @@ def test_a_login_that_this_machine_cannot_compute_gives_way_to_the_next(
     script = {"EHLO": f"250-mail.example.com\r\n250 AUTH {offered}", "AUTH CRAM-MD5": "334 YQ=="}
 
     ended = "delivered"
-    with ScriptedServer(script, auth=True) as server:
+    with SmtpServer(script, account=ACCOUNT) as server:
         try:
             make_mailer(server).deliver(message)
         except DeliveryError as failure:
@@ -217,7 +216,7 @@ def test_the_password_is_never_logged(
 ) -> None:
     caplog.set_level(logging.DEBUG)
 
-    with SmtpServer(credentials=("web", "right")) as server, pytest.raises(DeliveryError):
+    with SmtpServer(account=("web", "right")) as server, pytest.raises(DeliveryError):
         make_mailer(server, SMTP_PASSWORD="correct horse").deliver(message)
 
     assert "correct horse" not in logged(caplog)
@@ -264,12 +263,12 @@ def test_a_message_is_on_disk_before_its_name_is(make_mailer: MakeMailer, messag
     ("replies", "moves"),
     [
         pytest.param({"MAIL": "550 no"}, ["rename new new", "fsync new"], id="refused"),
-        pytest.param({"message": DROP}, ["rename new new", "rename new new", "fsync new"], id="in doubt"),
+        pytest.param({"message": Act.DROP}, ["rename new new", "rename new new", "fsync new"], id="in doubt"),
         pytest.param({"message": "554 no"}, ["rename new new", "rename new new", "fsync new"], id="no longer in doubt"),
     ],
 )
 def test_the_name_of_a_message_that_stays_is_on_disk_where_it_stays(
-    make_mailer: MakeMailer, message: Message, calls: list[str], replies: dict[str, str], moves: list[str]
+    make_mailer: MakeMailer, message: Message, calls: list[str], replies: Replies, moves: list[str]
 ) -> None:
     with SmtpServer(replies=replies) as server, pytest.raises(DeliveryError):
         make_mailer(server).deliver(message)

@@ -23,7 +23,7 @@ from app.mail.message import Message
 from app.mail.redelivery import GAP, Redelivery
 from app.mail.spool import Spool
 from tests.mail.conftest import NAMES, MakeMailer, arrived, keep, keep_in_state, kept, letter
-from tests.mail.server import DROP, HANG, SmtpServer
+from tests.mail.server import Act, Replies, SmtpServer
 from tests.mail.service import DAY, Clock, Serve
 
 MINUTE, HOUR = 60, 3600
@@ -33,7 +33,7 @@ TWO = "primera@example.com,segunda@example.com"
 class Way(NamedTuple):
     """A way in which a hand-over fails: the server's replies, the service's settings, and what is noted."""
 
-    replies: dict[str, str]
+    replies: Replies
     environ: dict[str, str]
     state: State
     word: str
@@ -42,11 +42,16 @@ class Way(NamedTuple):
 WAYS = {
     "greeting refused": Way({"connect": "554 5.3.2 no service"}, {}, State.WAITING, "554"),
     "client refused": Way({"EHLO": "550 5.7.1 no"}, {}, State.WAITING, "550"),
-    "credentials refused": Way({}, {"SMTP_USERNAME": "web", "SMTP_PASSWORD": "wrong"}, State.WAITING, "535"),
+    "credentials refused": Way(
+        {"EHLO": "250-mail.example.com\r\n250 AUTH PLAIN", "AUTH": "535 5.7.8 no"},
+        {"SMTP_USERNAME": "web", "SMTP_PASSWORD": "wrong"},
+        State.WAITING,
+        "535",
+    ),
     "no STARTTLS": Way({}, {"SMTP_SECURITY": "starttls"}, State.WAITING, "SMTPNotSupportedError"),
-    "no answer": Way({"EHLO": HANG}, {"SMTP_TIMEOUT": "0.3"}, State.WAITING, "TimeoutError"),
+    "no answer": Way({"EHLO": Act.HANG}, {"SMTP_TIMEOUT": "0.3"}, State.WAITING, "TimeoutError"),
     "connection closed": Way({"RCPT": "421 4.3.2 busy"}, {}, State.WAITING, "421"),
-    "connection dropped": Way({"MAIL": DROP}, {}, State.WAITING, "SMTPServerDisconnected"),
+    "connection dropped": Way({"MAIL": Act.DROP}, {}, State.WAITING, "SMTPServerDisconnected"),
     "sender deferred": Way({"MAIL": "452 4.3.1 full"}, {}, State.WAITING, "452"),
     "sender refused": Way({"MAIL": "550 5.7.1 no"}, {}, State.REFUSED, "550"),
     "recipient deferred": Way({"RCPT": "450 4.2.0 later"}, {}, State.WAITING, "450"),
@@ -75,8 +80,8 @@ WAYS = {
     "data refused": Way({"DATA": "554 5.5.1 no"}, {}, State.REFUSED, "554"),
     "content deferred": Way({"message": "451 4.3.0 later"}, {}, State.WAITING, "451"),
     "content refused": Way({"message": "554 5.6.0 no"}, {}, State.REFUSED, "554"),
-    "outcome unknown": Way({"message": DROP}, {}, State.IN_DOUBT, ""),
-    "outcome unknown, no answer": Way({"message": HANG}, {"SMTP_TIMEOUT": "3"}, State.IN_DOUBT, ""),
+    "outcome unknown": Way({"message": Act.DROP}, {}, State.IN_DOUBT, ""),
+    "outcome unknown, no answer": Way({"message": Act.HANG}, {"SMTP_TIMEOUT": "3"}, State.IN_DOUBT, ""),
 }
 
 
@@ -263,7 +268,7 @@ class TestReturn:
     ) -> None:
         with SmtpServer(replies={"connect": "554 5.3.2 no service"}) as server:
             fail_to_deliver(make_mailer(server), message)
-            server.replies.clear()
+            server.replies = {}
             service = serve(make_mailer(server))
             service.check(passes=True)
             service.run(1)
@@ -293,7 +298,7 @@ class TestReturn:
                 service.check(passes=True)
                 service.run(25)
             (waiting,) = kept(mail_dir)
-            server.replies.clear()
+            server.replies = {}
             service.check(passes=False)
             service.run(6 * DAY)
             service.check(passes=True)
@@ -311,7 +316,7 @@ class TestReturn:
         with SmtpServer(replies={"connect": "554 5.3.2 no service"}) as server:
             service = serve(make_mailer(server))
             service.run(1)
-            server.replies.clear()
+            server.replies = {}
             service.check(passes=True)
             service.run(2)
 
@@ -325,8 +330,8 @@ ONE_A_ROUND = {
     "recipient deferred": ("RCPT", "450 4.2.0 later", State.WAITING, "450"),
     "connection closed": ("MAIL", "421 4.7.0 too many messages", State.WAITING, "421"),
     "greeting refused": ("connect", "554 5.3.2 no service", State.WAITING, "554"),
-    "connection dropped": ("MAIL", DROP, State.WAITING, "SMTPServerDisconnected"),
-    "outcome unknown": ("message", DROP, State.IN_DOUBT, ""),
+    "connection dropped": ("MAIL", Act.DROP, State.WAITING, "SMTPServerDisconnected"),
+    "outcome unknown": ("message", Act.DROP, State.IN_DOUBT, ""),
 }
 """Failures that are not the message's own: the stage and the reply, the state of the message and the code."""
 ITS_OWN = {
@@ -385,11 +390,11 @@ class TestRound:
         self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, stage: str, failures: int
     ) -> None:
         keep_due(mail_dir, SIX)
-        with SmtpServer(replies={stage: DROP}) as server:
+        with SmtpServer(replies={stage: Act.DROP}) as server:
             service = serve(make_mailer(server))
             service.check(passes=True)
             service.run(10 * failures - 9)
-            server.replies.clear()
+            server.replies = {}
             service.run(9 + SIX - failures)
 
         assert [tries for _, tries, _ in facts(mail_dir)] == [1] * failures
@@ -474,14 +479,14 @@ class TestRound:
 
     @pytest.mark.parametrize("replies", [{"RCPT": "450 4.2.0 later"}, {"connect": "421 4.3.2 busy"}])
     def test_the_gap_doubles_after_each_4xx_to_a_minute_until_nothing_is_waiting(
-        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, replies: dict[str, str]
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, replies: Replies
     ) -> None:
         keep_due(mail_dir, 200)
         with SmtpServer(replies=replies) as server:
             service = serve(make_mailer(server))
             service.run(HOUR)
             tries = sum(message.tries for message in kept(mail_dir))
-            server.replies.clear()
+            server.replies = {}
             service.run(10 * MINUTE)
             taken = len(server.arrivals)
             service.run(DAY)
@@ -499,7 +504,7 @@ class TestRound:
         with SmtpServer(replies={"RCPT": "450 4.2.0 later"}) as server:
             service = serve(make_mailer(server))
             service.run(5 * MINUTE)
-            server.replies.clear()
+            server.replies = {}
             for message in kept(mail_dir):
                 (mail_dir / message.path).unlink()
             form = Spool(mail_dir).store(letter(SIX))
@@ -515,10 +520,10 @@ class TestRound:
         self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, stage: str
     ) -> None:
         keep_due(mail_dir, SIX)
-        with SmtpServer(replies={stage: DROP}) as server:
+        with SmtpServer(replies={stage: Act.DROP}) as server:
             service = serve(make_mailer(server))
             service.run(25)
-            server.replies.clear()
+            server.replies = {}
             service.run(5 + 3)
 
         assert len(server.arrivals) == (SIX if stage == "message" else 3)
@@ -528,21 +533,14 @@ class Busy(SmtpServer):
     """A relay that takes so many messages in any minute and answers 450 to RCPT beyond that."""
 
     def __init__(self, most: int) -> None:
-        super().__init__(on_message=self._count)
+        super().__init__(on_message=lambda: self._times.append(time.monotonic()))
         self._most = most
         self._times: deque[float] = deque()
-        self.replies = self  # type: ignore[assignment]  # asked for each reply
 
-    def get(self, stage: str, usual: str = "") -> str:
+    def reply_to(self, stage: str) -> str | Act | None:
         while self._times and self._times[0] <= time.monotonic() - MINUTE:
             self._times.popleft()
-        return "450 4.7.1 too many" if stage == "RCPT" and len(self._times) >= self._most else usual
-
-    def __contains__(self, stage: str) -> bool:
-        return False
-
-    def _count(self) -> None:
-        self._times.append(time.monotonic())
+        return "450 4.7.1 too many" if stage == "RCPT" and len(self._times) >= self._most else None
 
 
 class OfThreeConnections(SmtpServer):
@@ -551,16 +549,12 @@ class OfThreeConnections(SmtpServer):
     def __init__(self) -> None:
         self.has_refused = Event()
         super().__init__(on_message=self._keep_the_connection)
-        self.replies = self  # type: ignore[assignment]  # asked for each reply
 
-    def get(self, stage: str, usual: str = "") -> str:
-        if stage != "MAIL" or len(self.connected) <= 3:
-            return usual
+    def reply_to(self, stage: str) -> str | Act | None:
+        if stage != "MAIL" or self.connected() <= 3:
+            return None
         self.has_refused.set()
         return "432 4.3.2 concurrent connections limit exceeded"
-
-    def __contains__(self, stage: str) -> bool:
-        return False
 
     def _keep_the_connection(self) -> None:
         assert self.has_refused.wait(30)

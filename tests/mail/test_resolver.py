@@ -14,7 +14,7 @@ from app.mail.message import Message
 from app.mail.resolver import Resolver, own_name
 from app.mail.smtp import Deadline, SmtpSender
 from tests.mail.conftest import MakeSender
-from tests.mail.scripted import ScriptedServer
+from tests.mail.server import SmtpServer
 
 PATIENCE = 0.1
 """Seconds that a caller waits who is to give up."""
@@ -96,7 +96,7 @@ def gives_up(wait: Callable[[], None]) -> bool:
 
 
 def test_all_who_need_the_addresses_wait_for_one_look_up(make_sender: MakeSender, message: Message, dns: Dns) -> None:
-    with ScriptedServer() as server, ThreadPoolExecutor(52) as pool:
+    with SmtpServer() as server, ThreadPoolExecutor(52) as pool:
         sender = make_sender(server, SMTP_HOST=MAIL_HOST, SMTP_TIMEOUT=str(PATIENCE))
         patient = pool.submit(send, sender, message)
         dns.wait_until_asked()
@@ -108,14 +108,14 @@ def test_all_who_need_the_addresses_wait_for_one_look_up(make_sender: MakeSender
         dns.answers.set()
         patient.result()
 
-    assert server.taken == [message.content]
+    assert [arrival.content for arrival in server.taken] == [message.content]
     assert dns.times_asked == 1
 
 
 def test_a_look_up_that_nobody_waits_for_any_more_is_not_asked_again(
     make_sender: MakeSender, message: Message, dns: Dns
 ) -> None:
-    with ScriptedServer() as server, ThreadPoolExecutor(1) as pool:
+    with SmtpServer() as server, ThreadPoolExecutor(1) as pool:
         sender = make_sender(server, SMTP_HOST=MAIL_HOST)
         assert gives_up(lambda: send(sender, message, PATIENCE))
         dns.wait_until_asked()
@@ -124,7 +124,7 @@ def test_a_look_up_that_nobody_waits_for_any_more_is_not_asked_again(
         dns.answers.set()
         late.result()
 
-    assert server.taken == [message.content]
+    assert [arrival.content for arrival in server.taken] == [message.content]
     assert dns.times_asked == 1
 
 
@@ -185,10 +185,10 @@ def test_the_dns_is_not_asked_for_the_name_of_this_host(
 ) -> None:
     for name in ("getfqdn", "gethostbyname", "gethostbyname_ex", "gethostbyaddr"):
         monkeypatch.setattr(socket, name, lambda *_, name=name: pytest.fail(f"{name} was called"))
-    with ScriptedServer() as server:
+    with SmtpServer() as server:
         send(make_sender(server), message)
 
-    assert server.taken == [message.content]
+    assert [arrival.content for arrival in server.taken] == [message.content]
     assert dns.times_asked == 0
 
 
@@ -203,7 +203,7 @@ def test_ehlo_says_the_name_of_this_host_or_its_address_where_that_is_no_domain(
     make_sender: MakeSender, message: Message, monkeypatch: pytest.MonkeyPatch, name: str, said: str
 ) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: name)
-    with ScriptedServer() as server:
+    with SmtpServer() as server:
         send(make_sender(server), message)
 
     assert server.connections[0].commands[0].split() == ["ehlo", said]

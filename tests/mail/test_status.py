@@ -14,7 +14,7 @@ from app.mail.spool import Spool
 from tests.mail import disks
 from tests.mail.command import FLASK_MAIL
 from tests.mail.conftest import AGES, NAMES, MailCommand, keep, keep_in_state, letter
-from tests.mail.server import HANG, SmtpServer
+from tests.mail.server import Act, SmtpServer
 from tests.server.gunicorn import ROOT
 
 MINUTE, HOUR = 60, 3600
@@ -73,7 +73,7 @@ def test_the_thresholds(
 
 
 def test_the_mail_server_is_asked(mail: MailCommand) -> None:
-    with SmtpServer("starttls", credentials=("web", "right")) as server:
+    with SmtpServer(security="starttls", account=("web", "right")) as server:
         result = mail("status", server=server)
 
     assert outcome(result) == (0, "OK - nothing is kept\n", "")
@@ -81,7 +81,7 @@ def test_the_mail_server_is_asked(mail: MailCommand) -> None:
 
 
 def test_wrong_credentials_are_critical(mail: MailCommand) -> None:
-    with SmtpServer("starttls", credentials=("web", "right")) as server:
+    with SmtpServer(security="starttls", account=("web", "right")) as server:
         result = mail("status", server=server, SMTP_PASSWORD="wrong")
 
     assert result.exit_code == 2
@@ -104,7 +104,7 @@ def test_a_mail_server_that_is_down_is_critical_whatever_is_kept(
 
 
 def test_a_mail_server_that_hangs_is_critical_within_the_time_allowed(mail: MailCommand) -> None:
-    with SmtpServer(replies={"EHLO": HANG}) as server:
+    with SmtpServer(replies={"EHLO": Act.HANG}) as server:
         result = mail("status", server=server, SMTP_TIMEOUT="0.3")
 
     assert outcome(result) == (

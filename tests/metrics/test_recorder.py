@@ -25,7 +25,7 @@ from tests.conftest import MakeApp
 from tests.exposition import Samples
 from tests.factories import contact_body
 from tests.mail.conftest import letter
-from tests.mail.scripted import Act, ScriptedServer
+from tests.mail.server import Act, SmtpServer
 from tests.waiting import wait_until
 
 OUT_OF_REACH = "redis://127.0.0.1:1"
@@ -77,8 +77,8 @@ def watched(watch: Callable[..., Watched]) -> Watched:
 
 
 @pytest.fixture
-def relay() -> Iterator[ScriptedServer]:
-    with ScriptedServer() as relay:
+def relay() -> Iterator[SmtpServer]:
+    with SmtpServer() as relay:
         yield relay
 
 
@@ -115,7 +115,7 @@ SUBMISSIONS: dict[str, tuple[Any, tuple[str, str]]] = {
 @pytest.mark.parametrize("path", ["/contact.php", "/api/v1/contact"])
 @pytest.mark.parametrize(("body", "labels"), SUBMISSIONS.values(), ids=SUBMISSIONS)
 def test_a_form_counts_once_under_its_kind_and_outcome(
-    watch: Callable[..., Watched], relay: ScriptedServer, path: str, body: Any, labels: tuple[str, str]
+    watch: Callable[..., Watched], relay: SmtpServer, path: str, body: Any, labels: tuple[str, str]
 ) -> None:
     watched = watch(**relay.environ)
 
@@ -149,7 +149,7 @@ def test_without_a_mail_server_a_form_is_stored_and_there_are_no_places(watched:
 
 def test_durations_are_in_seconds(watch: Callable[..., Watched]) -> None:
     reply = 0.2
-    with ScriptedServer(seconds_per_reply=reply) as relay:
+    with SmtpServer(seconds_per_reply=reply) as relay:
         watched = watch(**relay.environ)
         begun = time.perf_counter()
         assert watched.ask("POST", "/contact.php", contact_body()).status_code == 200
@@ -164,7 +164,7 @@ def labels_of(samples: Samples, name: str, *labels: str) -> set[tuple[str, ...]]
     return {tuple(given[label] for label in labels) for sample, given, _ in samples if sample == name}
 
 
-def test_what_has_not_happened_yet_is_zero(watch: Callable[..., Watched], relay: ScriptedServer) -> None:
+def test_what_has_not_happened_yet_is_zero(watch: Callable[..., Watched], relay: SmtpServer) -> None:
     """Prometheus sees an increase from the second value on."""
     samples = watch(**relay.environ).samples()
 
@@ -195,7 +195,7 @@ RETRIES: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_a_retry_counts_as_a_hand_over_and_under_the_state_that_the_message_has_then(
     watch: Callable[..., Watched], tmp_path: Path, replies: dict[str, Any], handover: str, state: str
 ) -> None:
-    with ScriptedServer(replies) as relay:
+    with SmtpServer(replies) as relay:
         watched = watch(**relay.environ)
         claim = Spool(tmp_path / "mail").store(letter(1))
         with suppress(OSError):
@@ -208,7 +208,7 @@ def test_a_retry_counts_as_a_hand_over_and_under_the_state_that_the_message_has_
 
 
 def test_a_retry_that_breaks_off_is_no_delivery(
-    watch: Callable[..., Watched], relay: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    watch: Callable[..., Watched], relay: SmtpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = watch(**relay.environ)
     monkeypatch.setattr(SmtpSender, "send", break_the_code)  # a mistake in the code
@@ -224,7 +224,7 @@ def test_a_retry_that_breaks_off_is_no_delivery(
 def test_a_form_that_is_not_delivered_fails_and_one_that_is_not_kept_either_is_lost(
     watch: Callable[..., Watched], tmp_path: Path
 ) -> None:
-    with ScriptedServer({"RCPT": LATER}) as relay:
+    with SmtpServer({"RCPT": LATER}) as relay:
         watched = watch(**relay.environ)
         watched.ask("POST", "/contact.php", contact_body())
         assert watched.samples().sum("mail_messages_lost_total") == 0
@@ -245,7 +245,7 @@ def test_messages_are_counted_by_their_state_and_the_oldest_has_an_age(
     spool = Spool(tmp_path / "mail")
     for number in range(3):
         spool.store(letter(number)).release()
-    with ScriptedServer({"MAIL": LATER}) as relay:
+    with SmtpServer({"MAIL": LATER}) as relay:
         watched = watch(**relay.environ)
         first = watched.samples()
         second = watched.samples()
@@ -261,7 +261,7 @@ def test_messages_are_counted_by_their_state_and_the_oldest_has_an_age(
 def test_the_checks_of_server_and_storage_are_told_apart(
     watch: Callable[..., Watched], replies: dict[str, Any], server: int
 ) -> None:
-    with ScriptedServer(replies) as relay:
+    with SmtpServer(replies) as relay:
         samples = watch(**relay.environ).samples()
 
     assert labels_of(samples, "mail_check_success", "check") == {("server",), ("storage",)}
@@ -270,7 +270,7 @@ def test_the_checks_of_server_and_storage_are_told_apart(
 
 
 def test_places_and_waiting_room_are_shown_while_forms_wait(watch: Callable[..., Watched]) -> None:
-    with ThreadPoolExecutor(3) as visitors, ScriptedServer({"MAIL": Act.HANG}) as relay:
+    with ThreadPoolExecutor(3) as visitors, SmtpServer({"MAIL": Act.HANG}) as relay:
         watched = watch(**relay.environ, THREADS="4", SMTP_TIMEOUT="60")
         for _ in range(3):
             visitors.submit(watched.ask, "POST", "/contact.php", contact_body())

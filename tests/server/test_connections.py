@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.factories import contact_body
-from tests.mail.scripted import Act, ScriptedServer
+from tests.mail.server import Act, SmtpServer
 from tests.server.gunicorn import GUNICORN, Server, newest_worker, serving
 from tests.waiting import wait_until
 
@@ -52,14 +52,14 @@ def test_every_answer_announces_the_close(server: Server, request_bytes: bytes) 
 
 def test_a_form_that_is_in_hand_when_the_stop_comes_is_answered(tmp_path: Path) -> None:
     with (
-        ScriptedServer({"message": Act.HOLD}) as mail_server,
+        SmtpServer({"message": Act.HOLD}) as mail_server,
         serving(tmp_path, **mail_server.environ, SMTP_TIMEOUT="60") as server,
         server.connect() as connection,
     ):
         connection.sendall(POST % len(FORM) + FORM)
         mail_server.wait_until_hung()
         server.tell_to_stop()
-        mail_server.released.set()
+        mail_server.release()
         response = http.client.HTTPResponse(connection)
         response.begin()
 
@@ -70,7 +70,7 @@ def test_a_worker_takes_no_more_connections_than_it_has_files(tmp_path: Path) ->
     """A process that finds no descriptor for a connection ends, and with it all requests that it has in hand."""
     command = ("prlimit", f"--nofile={FILES}:{FILES}", *GUNICORN)
     with (
-        ScriptedServer({"connect": Act.HANG}) as mail_server,
+        SmtpServer({"connect": Act.HANG}) as mail_server,
         serving(tmp_path, command=command, **mail_server.environ, SMTP_TIMEOUT="300") as server,
         ThreadPoolExecutor(FORMS) as pool,
     ):
@@ -82,7 +82,7 @@ def test_a_worker_takes_no_more_connections_than_it_has_files(tmp_path: Path) ->
             for _ in range(OTHERS):
                 stack.enter_context(server.connect()).sendall(POST[:9])
             wait_until(lambda: not server.takes_connections)
-        mail_server.released.set()
+        mail_server.release()
         statuses = {answer.result()[0].status for answer in posted}
 
         assert statuses == {500}

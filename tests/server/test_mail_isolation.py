@@ -22,7 +22,7 @@ from app.mail.cli import create_mail_commands
 from app.mail.mailer import create_mailer
 from app.mail.spool import create_spool
 from tests.factories import contact_body, make_settings
-from tests.mail.scripted import Act, ScriptedServer
+from tests.mail.server import Act, SmtpServer
 from tests.ports import free_port
 from tests.server.gunicorn import ROOT, Server, newest_worker, serving
 from tests.waiting import wait_until
@@ -56,11 +56,11 @@ def get_health(service: Server, client: int) -> int:
     return response.status
 
 
-def settings(mail_server: ScriptedServer, **changes: str) -> dict[str, str]:
+def settings(mail_server: SmtpServer, **changes: str) -> dict[str, str]:
     return mail_server.environ | {"TRUSTED_PROXIES": "1", "THREADS": str(THREADS), "SMTP_TIMEOUT": "20"} | changes
 
 
-def operate(service: Server, mail_server: ScriptedServer, command: str) -> str:
+def operate(service: Server, mail_server: SmtpServer, command: str) -> str:
     """What `flask mail` says in another process than the service's: in this one."""
     here = make_settings(service.mail_dir, **settings(mail_server))
     spool = create_spool(here)
@@ -68,7 +68,7 @@ def operate(service: Server, mail_server: ScriptedServer, command: str) -> str:
     return CliRunner().invoke(commands, [command]).stdout
 
 
-def resend(service: Server, mail_server: ScriptedServer) -> str:
+def resend(service: Server, mail_server: SmtpServer) -> str:
     """What `flask mail resend` says in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "flask", "--app", "wsgi", "mail", "resend"],
@@ -81,7 +81,7 @@ def resend(service: Server, mail_server: ScriptedServer) -> str:
     ).stdout
 
 
-def listed(service: Server, mail_server: ScriptedServer) -> list[tuple[str, str]]:
+def listed(service: Server, mail_server: SmtpServer) -> list[tuple[str, str]]:
     """State and local part of the Message-ID of what is undelivered."""
     output = operate(service, mail_server, "list")
     return re.findall(r"(waiting|in doubt) +(\S+)$", output, re.MULTILINE)
@@ -115,28 +115,28 @@ def mail_port() -> int:
 
 @pytest.fixture(scope="module")
 def shared_service(tmp_path_factory: pytest.TempPathFactory, mail_port: int) -> Iterator[Server]:
-    mail_server = ScriptedServer(port=mail_port)
+    mail_server = SmtpServer(port=mail_port)
     with serving(tmp_path_factory.mktemp("isolation"), **settings(mail_server, SMTP_TIMEOUT="60")) as service:
         yield service
 
 
-def lose(service: Server, mail_server: ScriptedServer, kill: Callable[[Server], None]) -> None:
+def lose(service: Server, mail_server: SmtpServer, kill: Callable[[Server], None]) -> None:
     """Kill the service while the mail server hangs with a message that its visitor has no answer to."""
     with ThreadPoolExecutor(1) as pool:
         posted = pool.submit(post, service)
         mail_server.wait_until_hung()
-        mail_server.script = {}
+        mail_server.replies = {}
         kill(service)
         with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
             posted.result()
 
 
-def assert_that_it_is_not_lost(service: Server, mail_server: ScriptedServer, stage: str) -> None:
+def assert_that_it_is_not_lost(service: Server, mail_server: SmtpServer, stage: str) -> None:
     """The service hands it over by itself; what is in doubt waits for the operator."""
     if stage == "message":
         ((state, kept_id),) = listed(service, mail_server)
         output = resend(service, mail_server)
-        assert (state, local_part(mail_server.taken[0])) == ("in doubt", kept_id)
+        assert (state, local_part(mail_server.taken[0].content)) == ("in doubt", kept_id)
         assert "delivered: 250" in output
     wait_until(lambda: not kept(service))
     assert len(mail_server.taken) == 1
@@ -146,7 +146,7 @@ def assert_that_it_is_not_lost(service: Server, mail_server: ScriptedServer, sta
 def test_what_was_under_way_when_a_worker_was_killed_is_not_lost(
     shared_service: Server, mail_port: int, stage: str
 ) -> None:
-    with ScriptedServer({stage: Act.HANG}, port=mail_port) as mail_server:
+    with SmtpServer({stage: Act.HANG}, port=mail_port) as mail_server:
         lose(shared_service, mail_server, kill_worker)
 
         assert shared_service.request("OPTIONS", "/api")[0].status == 204
@@ -155,7 +155,7 @@ def test_what_was_under_way_when_a_worker_was_killed_is_not_lost(
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_what_was_under_way_when_the_service_was_killed_is_not_lost(tmp_path: Path, stage: str) -> None:
-    with ScriptedServer({stage: Act.HANG}) as mail_server:
+    with SmtpServer({stage: Act.HANG}) as mail_server:
         with serving(tmp_path, **settings(mail_server)) as service:
             lose(service, mail_server, kill_all)
 
@@ -165,25 +165,25 @@ def test_what_was_under_way_when_the_service_was_killed_is_not_lost(tmp_path: Pa
 
 def test_a_hand_over_that_runs_when_the_service_is_told_to_stop_comes_to_its_end(tmp_path: Path) -> None:
     with (
-        ScriptedServer({"message": Act.HOLD}) as mail_server,
+        SmtpServer({"message": Act.HOLD}) as mail_server,
         serving(tmp_path, **settings(mail_server)) as service,
         ThreadPoolExecutor(1) as pool,
     ):
         posted = pool.submit(post, service)
         mail_server.wait_until_hung()
         service.tell_to_stop()
-        mail_server.released.set()
+        mail_server.release()
         answer = posted.result()
 
     assert answer == ACCEPTED
     assert service.process.returncode == 0
-    assert len(mail_server.received) == len(mail_server.taken) == 1
+    assert len(mail_server.arrivals) == len(mail_server.taken) == 1
     assert kept(service) == []
 
 
 def test_posts_that_hang_in_the_mail_server_keep_nobody_else_waiting(tmp_path: Path) -> None:
     with (
-        ScriptedServer({"connect": Act.HANG}) as mail_server,
+        SmtpServer({"connect": Act.HANG}) as mail_server,
         # So long that a GET which waits for a post, or for one that waits for a place, comes to nothing.
         serving(tmp_path, **settings(mail_server, SMTP_TIMEOUT="300")) as service,
         ThreadPoolExecutor(2 * THREADS) as pool,
@@ -195,7 +195,7 @@ def test_posts_that_hang_in_the_mail_server_keep_nobody_else_waiting(tmp_path: P
             health = {get_health(service, client) for client in range(50)}
             still_hanging = sum(not answer.done() for answer in posted)
         finally:
-            mail_server.released.set()
+            mail_server.release()
         answers = {answer.result() for answer in posted}
         undelivered = listed(service, mail_server)
 
@@ -208,7 +208,7 @@ def test_posts_that_hang_in_the_mail_server_keep_nobody_else_waiting(tmp_path: P
 
 def test_a_post_that_hangs_is_answered_within_the_time_allowed(tmp_path: Path) -> None:
     with (
-        ScriptedServer({"connect": Act.HANG}) as mail_server,
+        SmtpServer({"connect": Act.HANG}) as mail_server,
         serving(tmp_path, **settings(mail_server, SMTP_TIMEOUT="1")) as service,
         ThreadPoolExecutor(2 * THREADS) as pool,
     ):
@@ -228,7 +228,7 @@ def test_a_burst_through_a_slow_relay_is_delivered(
     burst = THREADS * 3 // 4
 
     with (
-        ScriptedServer(seconds_per_reply=0.02, pipelining=pipelining, port=mail_port) as mail_server,
+        SmtpServer(seconds_per_reply=0.02, pipelining=pipelining, port=mail_port) as mail_server,
         ThreadPoolExecutor(burst) as pool,
     ):
         answers = list(pool.map(post, [shared_service] * burst))
@@ -242,17 +242,17 @@ def test_a_burst_through_a_slow_relay_is_delivered(
 def test_a_resend_leaves_a_message_to_the_service_that_is_sending_it(
     shared_service: Server, mail_port: int, stage: str
 ) -> None:
-    with ScriptedServer({stage: Act.HOLD}, port=mail_port) as mail_server, ThreadPoolExecutor(1) as pool:
+    with SmtpServer({stage: Act.HOLD}, port=mail_port) as mail_server, ThreadPoolExecutor(1) as pool:
         posted = pool.submit(post, shared_service)
         mail_server.wait_until_hung()
-        mail_server.script = {}
+        mail_server.replies = {}
         output = operate(shared_service, mail_server, "resend")
         taken_by_then = list(mail_server.taken)
-        mail_server.released.set()
+        mail_server.release()
         answer = posted.result()
 
     assert "skipped" in output
     assert taken_by_then == []
     assert answer == ACCEPTED
-    assert len(mail_server.received) == 1
+    assert len(mail_server.arrivals) == 1
     assert kept(shared_service) == []

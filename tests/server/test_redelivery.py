@@ -30,8 +30,7 @@ from app.mail.mailer import create_mailer
 from app.mail.spool import Spool, create_spool
 from tests.factories import contact_body, make_settings
 from tests.mail.conftest import letter
-from tests.mail.scripted import Act, ScriptedServer
-from tests.mail.server import DROP, SmtpServer
+from tests.mail.server import Act, SmtpServer
 from tests.server.gunicorn import PATIENCE, Server, newest_worker, serving
 from tests.waiting import wait_until
 
@@ -47,10 +46,10 @@ WELL: dict[str, str] = {}
 BUSY = {"connect": "421 4.3.2 busy"}
 LATER = {"RCPT": "451 4.3.0 later"}
 FULL = {"message": "452 4.3.1 full"}
-GONE = {"message": DROP}
+GONE = {"message": Act.DROP}
 
 
-def settings(relay: SmtpServer | ScriptedServer, **changes: str) -> dict[str, str]:
+def settings(relay: SmtpServer, **changes: str) -> dict[str, str]:
     usual = {"TRUSTED_PROXIES": "1", "THREADS": str(THREADS), "SMTP_TIMEOUT": str(SMTP_TIMEOUT)}
     return relay.environ | usual | {"GUNICORN_CMD_ARGS": HURRIED, "RETRY_SECONDS": "1"} | changes
 
@@ -221,21 +220,21 @@ def test_forms_have_all_their_places_while_a_redelivery_is_at_work(tmp_path: Pat
 
 def test_a_form_that_is_being_sent_is_left_to_its_request_although_its_turn_has_come(tmp_path: Path) -> None:
     with (
-        ScriptedServer({"RCPT": Act.HOLD}) as relay,
+        SmtpServer({"RCPT": Act.HOLD}) as relay,
         serving(tmp_path, **settings(relay)) as service,
         ThreadPoolExecutor(1) as pool,
     ):
         answer = pool.submit(Visitors(service).send)
         relay.wait_until_hung()
-        relay.script = {}
+        relay.replies = {}
         store(service.mail_dir, 1)
         wait_until(lambda: relay.taken)  # in its turn, which comes after that of the form
-        taken_by_then = len(relay.received)
-        relay.released.set()
+        taken_by_then = len(relay.arrivals)
+        relay.release()
 
         assert answer.result() == 200
     assert taken_by_then == 1
-    assert len(relay.received) == 2
+    assert len(relay.arrivals) == 2
 
 
 @contextmanager

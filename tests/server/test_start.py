@@ -18,7 +18,7 @@ import pytest
 from app.settings import PRIVATE_DIRECTORY
 from tests.client import validate_response
 from tests.mail import disks
-from tests.mail.scripted import ScriptedServer
+from tests.mail.server import SmtpServer
 from tests.server.gunicorn import PATIENCE, ROOT, Server, serving, start
 
 COMMANDS = {
@@ -175,7 +175,7 @@ def test_no_proxy_is_believed_unless_it_is_trusted(tmp_path: Path, server: Serve
 
 
 def test_a_worker_that_ends_leaves_the_mail_server_with_quit(tmp_path: Path) -> None:
-    with ScriptedServer() as relay:
+    with SmtpServer() as relay:
         with serving(tmp_path, **relay.environ) as server:
             assert server.post_form()[0].status == 200
 
