@@ -6,7 +6,6 @@ import errno
 import logging
 import os
 import smtplib
-import stat
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -14,19 +13,8 @@ import pytest
 
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
-from tests.mail.conftest import CONTENT, MakeMailer, kept
+from tests.mail.conftest import MakeMailer
 from tests.mail.server import ACCOUNT, Act, Replies, SmtpServer
-
-FAILURES = {
-    "greeting refused": {"connect": "554 5.3.2 no service"},
-    "sender refused": {"MAIL": "550 5.7.1 no"},
-    "recipient refused": {"RCPT": "450 4.2.0 later"},
-    "data refused": {"DATA": "452 4.3.1 full"},
-    "message refused": {"message": "554 5.6.0 no"},
-    "no answer": {"EHLO": Act.HANG},
-    "outcome unknown": {"message": Act.DROP},
-    "outcome unknown, no answer": {"message": Act.HANG},
-}
 
 
 def stored(mail_dir: Path) -> list[Path]:
@@ -42,59 +30,6 @@ def logged(caplog: pytest.LogCaptureFixture, level: int = logging.DEBUG) -> str:
     """What the service itself has logged, tracebacks included; aiosmtpd logs too."""
     records = [record for record in caplog.records if record.name.startswith("app") and record.levelno >= level]
     return "\n".join(caplog.handler.format(record) for record in records)
-
-
-def test_a_message_is_on_disk_before_the_server_is_offered_it(
-    make_mailer: MakeMailer, mail_dir: Path, message: Message
-) -> None:
-    seen: list[list[Path]] = []
-
-    with SmtpServer(on_message=lambda: seen.append(stored(mail_dir))) as server:
-        make_mailer(server).deliver(message)
-
-    assert [len(paths) for paths in seen] == [1]
-
-
-def test_a_delivered_message_is_not_kept(make_mailer: MakeMailer, mail_dir: Path, message: Message) -> None:
-    with SmtpServer() as server:
-        make_mailer(server).deliver(message)
-
-    assert stored(mail_dir) == []
-    assert kept(mail_dir) == []
-
-
-def test_a_message_that_one_recipient_may_not_have_is_delivered_and_not_kept(
-    make_mailer: MakeMailer, mail_dir: Path, message: Message
-) -> None:
-    with SmtpServer(replies={"segunda@example.com": "550 5.1.1 unknown"}) as server:
-        make_mailer(server, SALES_EMAIL="primera@example.com,segunda@example.com").deliver(message)
-
-    assert stored(mail_dir) == []
-
-
-@pytest.mark.parametrize("replies", FAILURES.values(), ids=FAILURES)
-def test_an_undelivered_message_is_kept_once_and_in_private(
-    make_mailer: MakeMailer, mail_dir: Path, message: Message, replies: Replies
-) -> None:
-    with SmtpServer(replies=replies) as server:
-        mailer = make_mailer(server, SMTP_TIMEOUT="0.3")
-        with pytest.raises(DeliveryError):
-            mailer.deliver(message)
-
-    (path,) = stored(mail_dir)
-    assert CONTENT.replace(b"\r\n", b"\n") in path.read_bytes().replace(b"\r\n", b"\n")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert len(kept(mail_dir)) == 1
-
-
-def test_a_message_is_kept_while_the_server_is_down(make_mailer: MakeMailer, mail_dir: Path, message: Message) -> None:
-    with SmtpServer() as server:
-        mailer = make_mailer(server)
-
-    with pytest.raises(DeliveryError):
-        mailer.deliver(message)
-
-    assert len(stored(mail_dir)) == 1
 
 
 def test_a_form_waits_for_a_slot_for_a_quarter_of_the_time_allowed(
@@ -152,38 +87,6 @@ def test_without_a_mail_server_a_message_that_cannot_be_stored_is_refused(
     assert refusal.value.kept is False
 
 
-@pytest.mark.parametrize("stage", ["MAIL", "RCPT", "DATA", "message"])
-def test_a_failure_is_logged_by_message_id_and_never_in_the_words_of_the_server(
-    make_mailer: MakeMailer, message: Message, caplog: pytest.LogCaptureFixture, stage: str
-) -> None:
-    caplog.set_level(logging.DEBUG)
-
-    with SmtpServer(replies={stage: "550 5.1.1 <maria@example.com> is unknown"}) as server:
-        mailer = make_mailer(server)
-        with pytest.raises(DeliveryError):
-            mailer.deliver(message)
-
-    assert message.message_id in logged(caplog, logging.ERROR)
-    for private in ("maria", "ventas@", "is unknown", "Subject"):
-        assert private not in logged(caplog)
-
-
-@pytest.mark.parametrize(
-    ("stage", "failure"),
-    [("connect", "SMTPConnectError"), ("EHLO", "SMTPHeloError"), ("STARTTLS", "SMTPResponseException")],
-)
-def test_what_the_server_says_before_the_login_is_logged(
-    make_mailer: MakeMailer, message: Message, caplog: pytest.LogCaptureFixture, stage: str, failure: str
-) -> None:
-    server = SmtpServer({stage: "421 4.7.0 closing"}, security="starttls")
-
-    with server, pytest.raises(DeliveryError) as refusal:
-        make_mailer(server).deliver(message)
-
-    assert refusal.value.kept
-    assert f"was not delivered: {failure} 421 4.7.0 closing" in logged(caplog, logging.ERROR)
-
-
 @pytest.mark.parametrize(("offered", "outcome"), [("CRAM-MD5 PLAIN", "delivered"), ("CRAM-MD5", "kept")])
 @pytest.mark.parametrize("error", [ValueError, smtplib.SMTPException], ids=["Python 3.11", "later ones"])
 def test_a_login_that_this_machine_cannot_compute_gives_way_to_the_next(
@@ -209,17 +112,6 @@ def test_a_login_that_this_machine_cannot_compute_gives_way_to_the_next(
 
     assert ended == outcome
     assert [command.split()[0] for command in server.connections[0].commands[:3]] == ["ehlo", "AUTH", "*"]
-
-
-def test_the_password_is_never_logged(
-    make_mailer: MakeMailer, message: Message, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-
-    with SmtpServer(account=("web", "right")) as server, pytest.raises(DeliveryError):
-        make_mailer(server, SMTP_PASSWORD="correct horse").deliver(message)
-
-    assert "correct horse" not in logged(caplog)
 
 
 def test_the_transport_is_named_without_host_or_account(make_mailer: MakeMailer) -> None:
