@@ -17,7 +17,7 @@ import redis
 from hypothesis import settings
 
 from app.ratelimit.shared import SharedStorage
-from app.ratelimit.window import SECOND, Decision, Policy, SlidingWindow
+from app.ratelimit.window import SECOND, Decision, Policy
 from tests.ratelimit.properties import (
     API,
     CONTACT,
@@ -139,12 +139,6 @@ def test_sixteen_threads_of_four_processes_on_one_client_admit_exactly_the_quota
         decisions = hit_from_threads(limiters, address(number))
 
         assert_exactly_the_quota_was_admitted(policy, decisions)
-
-
-def test_a_pool_with_fewer_connections_than_threads_is_as_exact(server: RedisServer, make_storage: MakeStorage) -> None:
-    limiter = make_storage(server.url, connections=1).limiter(API)
-
-    assert_exactly_the_quota_was_admitted(API, hit_from_threads([limiter], address(1)))
 
 
 class TestKeys:
@@ -340,25 +334,6 @@ class TestOutOfReach:
         assert server.admin.keys("*:00000003")
 
     @pytest.mark.usefixtures("impatient")
-    def test_the_windows_on_the_server_go_on_where_they_were(
-        self, server: RedisServer, make_storage: MakeStorage
-    ) -> None:
-        storage = make_storage(server.url)
-        limiter = storage.limiter(API)
-        for _ in range(40):
-            limiter.hit(address(1))
-
-        server.pause()
-        own = limiter.hit(address(1))
-        wait_until(lambda: not storage.in_reach)
-        server.resume()
-        wait_until(lambda: storage.in_reach)
-
-        assert own.remaining == 19
-        # What timed out may have reached the server, and then counts there too: never early, at worst late.
-        assert limiter.peek(address(1)).remaining in {19, 20}
-
-    @pytest.mark.usefixtures("impatient")
     def test_a_request_that_comes_while_it_hangs_does_not_wait_for_it(
         self, server: RedisServer, make_storage: MakeStorage
     ) -> None:
@@ -371,16 +346,6 @@ class TestOutOfReach:
 
         assert_exactly_the_quota_was_admitted(API, decisions)
         assert elapsed < 6 * GENEROUS
-
-    def test_a_server_that_goes_while_nobody_asks_is_noticed(
-        self, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        storage = make_storage(server.url)
-
-        server.kill()
-        wait_until(lambda: not storage.in_reach)
-
-        assert lines(caplog) == [lost("ConnectionError")]
 
     def test_a_server_without_memory_is_noticed_although_what_expires_makes_room_for_a_probe(
         self, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
@@ -456,42 +421,6 @@ class TestOutOfReach:
 
         assert not storage.in_reach
         assert lines(caplog) == [lost("AuthenticationError")]
-
-    def test_who_is_told_of_a_change_can_read_of_it(
-        self,
-        server: RedisServer,
-        make_storage: MakeStorage,
-        caplog: pytest.LogCaptureFixture,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        def log_slowly(_: logging.LogRecord) -> bool:
-            time.sleep(0.2)
-            return True
-
-        monkeypatch.setattr("app.ratelimit.shared.logger.filters", [log_slowly])
-        storage = make_storage(server.url)
-
-        server.kill()
-        wait_until(lambda: not storage.in_reach)
-        gone = lines(caplog)
-        server.start()
-        wait_until(lambda: storage.in_reach)
-
-        assert gone == [lost("ConnectionError")]
-        assert lines(caplog) == [*gone, BACK]
-
-    def test_each_loss_and_each_return_is_said_once(
-        self, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        storage = make_storage(server.url)
-
-        for _ in range(3):
-            server.kill()
-            wait_until(lambda: not storage.in_reach)
-            server.start()
-            wait_until(lambda: storage.in_reach)
-
-        assert lines(caplog) == [lost("ConnectionError"), BACK] * 3
 
     def test_neither_the_loss_nor_the_return_gives_a_client_back_what_it_used_here(
         self, server: RedisServer, make_storage: MakeStorage
@@ -600,18 +529,6 @@ class TestOneLateAnswer:
         assert counted != []
         assert sorted(hit.result().remaining for hit in held) == [58, 59]
 
-    def test_those_of_requests_are_no_loss(
-        self, way: Way, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        storage = make_storage(way.url, connections=8)
-
-        way.hold(CLIENT, times=8)
-        decisions = hit_from_threads([storage.limiter(API)], address(1), threads=8, times=1)
-
-        assert sorted(decision.remaining for decision in decisions) == list(range(52, 60))
-        assert storage.in_reach
-        assert lines(caplog) == []
-
     def test_three_of_the_thread_in_a_row_are_a_loss_that_is_said_once(
         self, way: Way, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -627,22 +544,10 @@ class TestOneLateAnswer:
         assert survived == []
         assert lines(caplog) == [lost("TimeoutError")]
 
-    @pytest.mark.parametrize("late", [1, 30, 60, 61])
-    def test_one_process_never_admits_more_than_the_quota(self, late: int, way: Way, make_storage: MakeStorage) -> None:
-        limiter = make_storage(way.url).limiter(API)
-
-        admitted = 0
-        for number in range(1, 100):
-            if number == late:
-                way.hold(CLIENT)
-            admitted += limiter.hit(address(1)).allowed
-
-        assert admitted == 60
-
-    @pytest.mark.parametrize("processes", [2, 4])
-    @pytest.mark.parametrize(("late", "most"), [(1, 60), (30, 60), (59, 60), (60, 60), (61, 61), (64, 60), (90, 60)])
+    @pytest.mark.parametrize("processes", [1, 2, 4])
+    @pytest.mark.parametrize("late", [1, 30, 59, 60, 61, 64, 90])
     def test_several_processes_admit_the_quota_and_at_most_one_more(
-        self, processes: int, late: int, most: int, way: Way, make_storage: MakeStorage
+        self, processes: int, late: int, way: Way, make_storage: MakeStorage
     ) -> None:
         """The server counts a request whose answer is late, so the sum stays the quota as long as it is not spent.
 
@@ -658,7 +563,7 @@ class TestOneLateAnswer:
                 way.hold(CLIENT)
             admitted += next(limiters).hit(address(1)).allowed
 
-        assert 60 <= admitted <= most
+        assert 60 <= admitted <= (61 if late == 61 and processes > 1 else 60)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -706,14 +611,3 @@ class TestRefusals:
 
             assert decisions == [59, 58, 57, 56, 55]
             assert lines(caplog) == [lost(name)]
-
-
-def test_a_window_in_the_process_and_one_on_the_server_answer_alike(
-    server: RedisServer, make_storage: MakeStorage
-) -> None:
-    limiters = [SlidingWindow(API), make_storage(server.url).limiter(API)]
-
-    own, shared = ([limiter.hit(address(1)) for _ in range(62)] for limiter in limiters)
-
-    for one, other in zip(own, shared, strict=True):
-        assert (one.policy, one.allowed, one.remaining) == (other.policy, other.allowed, other.remaining)
