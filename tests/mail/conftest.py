@@ -148,8 +148,7 @@ def mail(mail_dir: Path) -> MailCommand:
 @pytest.fixture
 def absent_server() -> SmtpServer:
     """A mail server that does not listen."""
-    with SmtpServer() as server:
-        return server
+    return SmtpServer()
 
 
 @pytest.fixture

@@ -223,6 +223,8 @@ class Connection:
         """How often the client began to speak after the server had spoken."""
         self.flooded = 0
         """How many octets of a reply without end the client has let the server send."""
+        self.farewell = b""
+        """What is sent last, however the connection ends."""
         self.released = threading.Event()
         self.is_open = True
         self._server = server
@@ -234,7 +236,6 @@ class Connection:
         self._recipients: list[str] = []
         self._username: str | None = None
         self._is_encrypted = False
-        self.farewell = b""
         self._reset = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="smtp-connection")

@@ -166,7 +166,7 @@ def test_an_idle_process_logs_in_at_most_12_times_an_hour(
 ) -> None:
     pauses: list[float] = []
     results: list[bool] = []
-    with SmtpServer(security="starttls", account=("web", "correct horse")) as server:
+    with SmtpServer(security="starttls", account=ACCOUNT) as server:
         mailer, spool = make_mailer(server), Spool(mail_dir)
         redelivery = Redelivery(mailer, spool, patience=1)
         monkeypatch.setattr(redelivery, "server_checked", results.append)

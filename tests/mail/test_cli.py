@@ -218,6 +218,7 @@ class TestResend:
         assert arrived(server) == ["<1@example.com>", "<2@example.com>"]
         assert server.arrivals[0].content.splitlines() == letter(1).content.splitlines()
         assert kept(mail_dir) == []
+        assert len(server.connections) == 1
 
     def test_only_the_named_ones_are_handed_over_and_none_if_a_name_is_not_there(
         self, mail: MailCommand, undelivered: Callable[..., None]

@@ -28,9 +28,8 @@ from app.mail.kept import State
 from app.mail.mailer import DeliveryError, Mailer
 from app.mail.message import Message
 from app.mail.resolver import Resolver
-from app.mail.smtp import Deadline, SmtpSender
+from app.mail.smtp import Deadline
 from app.mail.spool import Claim, Spool
-from tests.factories import make_settings
 from tests.mail.clock import run_short_after_content
 from tests.mail.conftest import CONTENT, MakeMailer, MakeSender, kept
 from tests.mail.server import ACCOUNT, FLOOD, HOST, Act, Arrival, Connection, Replies, Security, SmtpServer, authority
@@ -68,6 +67,7 @@ BEFORE_LOGIN = (f"{REFUSAL} the connection", f"{REFUSAL} the greeting", f"{REFUS
 """Until then the server's words are in the log, too. Later they can quote an address."""
 UNKNOWN = "no answer came, and the mail server may have taken the message"
 NOT_TRUSTED = "the certificate of the mail server is not trusted"
+NOT_SAFE = (NOT_TRUSTED, "STARTTLS extension", "TLS with the mail server failed")
 
 
 class Fault(NamedTuple):
@@ -83,6 +83,8 @@ class Fault(NamedTuple):
     """The state over a kept connection that does so, where it is another one."""
     options: dict[str, Any] = {}  # noqa: RUF012 - never changed
     environ: dict[str, str] = {}  # noqa: RUF012
+    farewell: bytes = b""
+    """The last words of a server that ends the connection after the content."""
 
 
 def login(answers: Replies, word: str = "", sentence: str = "", state: State | None = WAITING, **environ: str) -> Fault:
@@ -109,6 +111,7 @@ FAULTS = {
         WAITING,
         "SSLError",
         "TLS with the mail server failed: wrong version number",
+        options={"account": ACCOUNT},
         environ={"SMTP_SECURITY": "tls"},
     ),
     **{
@@ -225,7 +228,7 @@ FAULTS = {
     "message 354": Fault({"message": "354 go ahead"}, IN_DOUBT, "", UNKNOWN),
     "message 250 and 421": Fault({"message": "250 2.0.0 taken\r\n421 4.3.2 closing"}, TAKEN),
     **{
-        f"message {reply!r} and the end": Fault({"message": Act.DROP}, IN_DOUBT, "", UNKNOWN, options={"rest": reply})
+        f"message {reply!r} and the end": Fault({"message": Act.DROP}, IN_DOUBT, "", UNKNOWN, farewell=reply)
         for reply in (b"25", b"250", b"250 2.0.0 tak", b"554-5.6.0 n")
     },
     # how much is read
@@ -308,9 +311,7 @@ def test_a_message_is_taken_once_or_kept_in_its_state_and_delivered_once_by_a_re
 ) -> None:
     caplog.set_level("DEBUG")
     fault, warm = case.fault, case.warm
-    options = dict(fault.options)
-    rest = options.pop("rest", b"")
-    server = SmtpServer({} if warm else fault.replies, pipelining=case.pipelining, **options)
+    server = SmtpServer({} if warm else fault.replies, pipelining=case.pipelining, **fault.options)
     is_silent = any(act in SILENCES for act in fault.replies.values())
     is_late = is_silent and "message" in fault.replies
     environ = server.environ | ({"SMTP_TIMEOUT": "60"} if warm or is_late else {}) | ({} if warm else fault.environ)
@@ -319,7 +320,7 @@ def test_a_message_is_taken_once_or_kept_in_its_state_and_delivered_once_by_a_re
 
     def take_note() -> None:
         noted.append(kept(mail_dir)[0].is_doubtful)
-        server.connections[-1].farewell = rest
+        server.connections[-1].farewell = fault.farewell
 
     with nullcontext() if fault is FAULTS["no server"] else server:
         mailer = make_mailer(**environ)
@@ -339,6 +340,7 @@ def test_a_message_is_taken_once_or_kept_in_its_state_and_delivered_once_by_a_re
     assert all(noted), "the content was sent before the doubt was noted"
     assert state == IN_DOUBT or len(server.taken) == warm + (state is TAKEN)
     assert len(server.connections) <= 1 + warm
+    assert not (fault.sentence.startswith(NOT_SAFE) and server.logins), "it was told the password"
     assert all(connection.flooded < FLOOD / 8 for connection in server.connections)
     log = " ".join(record.getMessage() for record in caplog.records if record.name.startswith("app"))
     assert not re.search(r"@(?!example\.com>)|ventas|correct horse", log)
@@ -389,8 +391,8 @@ def test_a_second_attempt_in_vain_keeps_the_message(
         with suppress(OSError):
             make_mailer(server).redeliver(claim)
 
-    ((left, tries),) = [(each.state, each.tries) for each in kept(mail_dir)]
-    assert (left, tries) == (state, 2)
+    (left,) = kept(mail_dir)
+    assert (left.state, left.tries) == (state, 2)
 
 
 def deliver(mailer: Mailer, number: int = 1) -> bytes:
@@ -415,7 +417,6 @@ def said(connection: Connection) -> list[str]:
     return [command.upper().split()[0] for command in connection.commands]
 
 
-TRANSACTION = ["MAIL", "RCPT", "DATA"]
 MODES = pytest.mark.parametrize("pipelining", [False, True], ids=["one by one", "pipelining"])
 SECURITIES = pytest.mark.parametrize("security", ["none", "starttls", "tls"])
 BEGINNING = {"none": ["EHLO", "AUTH"], "starttls": ["EHLO", "STARTTLS", "EHLO", "AUTH"], "tls": ["EHLO", "AUTH"]}
@@ -450,7 +451,7 @@ def test_a_connection_serves_several_messages_and_is_left_with_quit(
     assert said(connection) == [*BEGINNING[security], *["MAIL", "RCPT", "RCPT", "DATA"] * len(CONTENTS), "QUIT"]
 
 
-@pytest.mark.parametrize("security", ["none", "starttls", "tls"])
+@SECURITIES
 def test_a_server_that_is_not_ours_takes_a_message_in_each_mode(
     make_mailer: MakeMailer, message: Message, security: Security
 ) -> None:
@@ -669,7 +670,7 @@ def test_the_time_allowed_begins_anew_with_each_message(make_mailer: MakeMailer)
 
 
 def test_a_wait_for_the_server_ends_with_the_time_for_the_message(
-    tmp_path: Path, message: Message, monkeypatch: pytest.MonkeyPatch
+    make_sender: MakeSender, message: Message, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
     monkeypatch.setattr("time.monotonic", lambda: now)
@@ -679,14 +680,13 @@ def test_a_wait_for_the_server_ends_with_the_time_for_the_message(
         now += 20
 
     with SmtpServer() as server:
-        sender = SmtpSender(make_settings(tmp_path, **server.environ))
+        sender = make_sender(server)
         sender.send(message, Deadline(30), before_data_ends=let_twenty_seconds_pass)
         ((_, connection),) = sender._idle
         assert connection.sock is not None
         last_timeout = connection.sock.gettimeout()
         sender.send(message, Deadline(30), before_data_ends=lambda: None)
         timeout_of_the_next = connection.sock.gettimeout()
-        sender.close()
 
     assert (last_timeout, timeout_of_the_next) == (10, 30)
 
@@ -717,7 +717,7 @@ def test_addresses_that_swallow_connections_leave_time_for_the_next(
 
 
 def test_a_tls_handshake_ends_with_the_time_for_the_message(
-    tmp_path: Path, message: Message, monkeypatch: pytest.MonkeyPatch
+    make_sender: MakeSender, message: Message, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
     monkeypatch.setattr("time.monotonic", lambda: now)
@@ -737,7 +737,7 @@ def test_a_tls_handshake_ends_with_the_time_for_the_message(
 
     monkeypatch.setattr(socket.socket, "recv", wait_a_second)
     with SmtpServer(security="starttls") as server:
-        sender = SmtpSender(make_settings(tmp_path, **server.environ))
+        sender = make_sender(server)
         monkeypatch.setattr(sender._tls, "wrap_socket", give_up)
         with pytest.raises(ConnectionAbortedError):
             sender.send(message, deadline, before_data_ends=lambda: None)
