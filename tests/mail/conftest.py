@@ -136,11 +136,11 @@ def mail(mail_dir: Path) -> MailCommand:
     Spool(mail_dir).prepare()
     app = Flask(__name__)
 
-    def run(*args: str, server: SmtpServer | None = None, **environ: str) -> Result:
+    def run(*args: str, server: SmtpServer | None = None, input: str = "", **environ: str) -> Result:  # noqa: A002
         settings = make_settings(mail_dir, **(server.environ if server else {}) | environ)
         spool = create_spool(settings)
         commands = create_mail_commands(settings, create_mailer(settings, spool), spool)
-        return app.test_cli_runner().invoke(commands, args)
+        return app.test_cli_runner().invoke(commands, args, input=input)
 
     return run
 

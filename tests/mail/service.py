@@ -21,8 +21,8 @@ class Clock:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.passed = self.wall = 0.0
-        now, monotonic = round(time.time(), 3), time.monotonic()  # as the name of a file has it
-        patch.setattr(time, "time", lambda: now + self.passed + self.wall)
+        self.start, monotonic = round(time.time(), 3), time.monotonic()  # as the name of a file has it
+        patch.setattr(time, "time", lambda: self.start + self.passed + self.wall)
         patch.setattr(time, "time_ns", lambda: round(time.time() * 1_000) * 1_000_000)
         patch.setattr(time, "monotonic", lambda: monotonic + self.passed)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.mail.kept import Census, Kept, State, first_name, read_path
+from app.mail.kept import Kept, State, first_name, read_path
 
 STORED_AT = 1_700_000_000
 UNIQUE = f"{STORED_AT}000000000.4242.0123456789abcdef"
@@ -59,7 +59,8 @@ def test_a_name_says_what_may_be_shown_of_a_message(
     assert (kept.stored_at, kept.unique, kept.local_part) == (STORED_AT, UNIQUE, "0123456789abcdef")
     assert kept.last_at == STORED_AT + (MINUTE if tries else 0)
     assert kept.is_untaken == (state is State.WAITING)
-    assert read(UNIQUE + suffix, has_server=False).state is State.STORED
+    stored = read(UNIQUE + suffix, has_server=False)
+    assert (stored.state, stored.next_try, stored.is_untaken) == (State.STORED, None, False)
 
 
 @pytest.mark.parametrize(
@@ -97,50 +98,23 @@ def test_the_first_name_is_that_of_a_message_nobody_has_tried_yet() -> None:
     assert read(name).next_try == STORED_AT + MINUTE
 
 
+@pytest.mark.parametrize("before", [NEW, f"{UNIQUE}{TRIED},waiting=421.ventas", DOUBT])
 @pytest.mark.parametrize(
-    ("local_part", "request_id", "reference"),
+    ("word", "verdict", "state"),
     [
-        ("3f0c9a1b5566778899aabbccddeeff00.0123456789abcdef", "3f0c9a1b5566778899aabbccddeeff00", "3F0C-9A1B"),
-        ("3f0c9a1b5566778899aabbccddeeff00", None, None),
-        ("test", None, None),
+        ("451", {}, State.WAITING),
+        ("550", {"refused": True}, State.REFUSED),
+        ("", {"mark": ".sending"}, State.IN_DOUBT),
+        ("", {"mark": ".doubt"}, State.IN_DOUBT),
     ],
 )
-def test_the_request_stands_in_the_message_id(local_part: str, request_id: str | None, reference: str | None) -> None:
-    kept = read(NEW.replace("0123456789abcdef", local_part))
-
-    assert (kept.local_part, kept.request_id, kept.reference) == (local_part, request_id, reference)
-
-
-WAITING = f"{UNIQUE}{TRIED},waiting=421.ventas"
-
-
-@pytest.mark.parametrize("before", [NEW, WAITING], ids=["new", "waiting"])
-@pytest.mark.parametrize(
-    ("word", "verdict", "is_refused", "is_doubtful"),
-    [
-        ("451", {}, False, False),
-        ("550", {"refused": True}, True, False),
-        ("", {"mark": ".sending"}, False, True),
-        ("", {"mark": ".doubt"}, False, True),
-    ],
-    ids=["waiting", "refused", "being sent", "in doubt"],
-)
-def test_an_attempt_is_read_as_it_was_noted(
-    before: str, word: str, verdict: dict[str, Any], *, is_refused: bool, is_doubtful: bool
-) -> None:
+def test_an_attempt_is_read_as_it_was_noted(before: str, word: str, verdict: dict[str, Any], state: State) -> None:
     kept = read(before)
     after = tried(kept, DAY_ONE + 0.9, word, **verdict)
 
     assert (after.tries, after.last_at, after.last_code) == (kept.tries + 1, DAY_ONE + 0.9, word)
-    assert (after.state is State.REFUSED, after.is_doubtful) == (is_refused, is_doubtful)
+    assert after.state is (State.IN_DOUBT if kept.is_doubtful else state)
     assert (after.unique, after.form_type) == (kept.unique, kept.form_type)
-
-
-@pytest.mark.parametrize("word", ["451", "550"])
-def test_what_is_in_doubt_stays_so(word: str) -> None:
-    after = tried(read(DOUBT), DAY_ONE, word, refused=word == "550")
-
-    assert (after.tries, after.last_code, after.is_doubtful, after.state) == (4, word, True, State.IN_DOUBT)
 
 
 @pytest.mark.parametrize(
@@ -196,12 +170,6 @@ def test_what_needs_a_hand_is_never_due(suffix: str) -> None:
     assert (kept.next_try, kept.is_due(now), kept.is_due(now, now)) == (None, False, False)
 
 
-def test_without_a_mail_server_nothing_is_due() -> None:
-    kept = read(NEW, has_server=False)
-
-    assert (kept.next_try, kept.is_untaken) == (None, False)
-
-
 @pytest.mark.parametrize(
     ("last_at", "back_at", "is_due"),
     [
@@ -218,12 +186,3 @@ def test_a_return_of_the_server_and_a_clock_that_was_set_back_end_the_pause(
     kept = read(f"{UNIQUE},tries=1,last={last_at:.3f},waiting=451.demo")
 
     assert kept.is_due(DAY_ONE, back_at) is is_due
-
-
-def test_the_census_counts_each_state_and_knows_the_oldest() -> None:
-    later = f"{STORED_AT + 5}000000000.1.b,tries=0,last={STORED_AT + 5}.000,waiting=.demo"
-
-    census = Census([read(later), read(NEW), read(DOUBT)])
-
-    assert census.counts == {State.WAITING: 2, State.IN_DOUBT: 1}
-    assert census.oldest == {State.WAITING: STORED_AT, State.IN_DOUBT: STORED_AT}

@@ -1,12 +1,12 @@
-"""Messages on disk: a Maildir that only the service's user can read."""
+"""Messages on disk: a Maildir that only the service's user can read, and that other programs may look into."""
 
 from __future__ import annotations
 
+import builtins
 import fcntl
 import mailbox
 import os
 import resource
-import shlex
 import shutil
 import stat
 import sys
@@ -15,18 +15,21 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
+from app.mail.redelivery import Redelivery
 from app.mail.spool import Spool, require_mail_dir
 from app.settings import PRIVATE_DIRECTORY, SettingsError
 from tests.mail import disks
-from tests.mail.clock import later
-from tests.mail.conftest import CONTENT, MakeMailer, keep, kept, letter
+from tests.mail.conftest import CONTENT, NAMES, MailCommand, MakeMailer, keep, keep_in_state, kept, letter
+from tests.mail.server import SmtpServer
 
-NAME = "1700000000000000000.7.a,tries=0,last=1700000000.000,waiting=.demo"
+NAME = f"1700000000000000000.7.3{NAMES['waiting']}"
+"""The name of the message ``<3@example.com>``."""
 
 
 @pytest.fixture
@@ -41,23 +44,20 @@ def contents(mail_dir: Path) -> list[bytes]:
     return sorted(maildir.get_bytes(key).replace(b"\r\n", b"\n") for key in maildir.iterkeys())
 
 
-def test_a_message_is_stored_as_a_mail_reader_finds_it(
+def modes(paths: list[Path]) -> set[int]:
+    return {stat.S_IMODE(path.stat().st_mode) for path in paths}
+
+
+@pytest.mark.usefixtures("_open_umask")
+def test_a_message_is_stored_as_a_mail_reader_finds_it_and_private_under_any_umask(
     make_mailer: MakeMailer, mail_dir: Path, message: Message
 ) -> None:
     make_mailer().deliver(message)
 
-    assert contents(mail_dir) == [CONTENT.replace(b"\r\n", b"\n")]
+    (path,) = (mail_dir / "new").iterdir()
+    assert contents(mail_dir) == [path.read_bytes()] == [CONTENT.replace(b"\r\n", b"\n")]
     assert list((mail_dir / "tmp").iterdir()) == []
-
-
-@pytest.mark.usefixtures("_open_umask")
-def test_the_store_is_private_under_any_umask(make_mailer: MakeMailer, mail_dir: Path, message: Message) -> None:
-    make_mailer().deliver(message)
-
-    paths = [mail_dir, *mail_dir.rglob("*")]
-    files = {stat.S_IMODE(path.stat().st_mode) for path in paths if path.is_file()}
-    directories = {stat.S_IMODE(path.stat().st_mode) for path in paths if path.is_dir()}
-    assert (files, directories) == ({0o600}, {0o700})
+    assert (modes([path]), modes([mail_dir, *mail_dir.iterdir()])) == ({0o600}, {0o700})
 
 
 class TestPreparing:
@@ -68,13 +68,13 @@ class TestPreparing:
         assert (spool.kept(), spool.remove_unfinished()) == ([], 0)
         assert not mail_dir.exists()
 
-    def test_a_check_makes_it_with_its_parents_and_private(self, tmp_path: Path) -> None:
+    def test_a_check_makes_it_with_its_parents_and_private_and_leaves_nothing_else(self, tmp_path: Path) -> None:
         directory = tmp_path / "spool" / "web" / "mail"
 
         Spool(directory).check()
 
-        assert {entry.name for entry in directory.iterdir()} == {"tmp", "new", "cur"}
-        assert {stat.S_IMODE(path.stat().st_mode) for path in (directory, *directory.iterdir())} == {0o700}
+        assert sorted(path.name for path in directory.rglob("*")) == ["cur", "new", "tmp"]
+        assert modes([directory, *directory.iterdir()]) == {0o700}
 
     def test_one_that_others_could_read_is_made_private_and_keeps_what_it_holds(self, mail_dir: Path) -> None:
         mail_dir.mkdir()
@@ -83,7 +83,7 @@ class TestPreparing:
 
         Spool(mail_dir).check()
 
-        assert stat.S_IMODE(mail_dir.stat().st_mode) == 0o700
+        assert modes([mail_dir]) == {0o700}
         assert (mail_dir / "kept").exists()
 
     def test_one_that_is_another_users_keeps_its_mode_and_its_folders_are_private(
@@ -98,31 +98,21 @@ class TestPreparing:
         Spool(mail_dir).check()
         Spool(mail_dir).store(message).release()
 
-        assert stat.S_IMODE(mail_dir.stat().st_mode) == 0o2770
-        assert {stat.S_IMODE(path.stat().st_mode) & 0o777 for path in mail_dir.iterdir()} == {0o700}
-        assert len(kept(mail_dir)) == 1
+        assert modes([mail_dir]) == {0o2770}
+        assert {mode & 0o777 for mode in modes(list(mail_dir.iterdir()))} == {0o700}
 
     @pytest.mark.parametrize("gone", ["", "tmp", "new"], ids=["all of it", "tmp", "new"])
-    def test_what_is_gone_is_made_again_for_a_message(
-        self, make_mailer: MakeMailer, mail_dir: Path, message: Message, gone: str
+    def test_what_is_gone_is_made_again_for_a_message_and_nothing_for_the_next(
+        self, make_mailer: MakeMailer, mail_dir: Path, message: Message, gone: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         Spool(mail_dir).prepare()
         shutil.rmtree(mail_dir / gone)
 
         make_mailer().deliver(message)
-
-        assert contents(mail_dir) == [CONTENT.replace(b"\r\n", b"\n")]
-
-    def test_a_message_changes_nothing_of_what_is_there(
-        self, make_mailer: MakeMailer, mail_dir: Path, message: Message, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        spool = Spool(mail_dir)
-        spool.prepare()
         monkeypatch.setattr(Spool, "prepare", lambda _: pytest.fail("prepared for each message"))
-
         make_mailer().deliver(message)
 
-        assert len(kept(mail_dir)) == 1
+        assert contents(mail_dir) == [CONTENT.replace(b"\r\n", b"\n")] * 2
 
     @pytest.mark.parametrize("folder", ["tmp", "new", "cur"])
     def test_one_whose_folders_cannot_be_made_stops_the_start(self, folder: str, mail_dir: Path) -> None:
@@ -134,60 +124,12 @@ class TestPreparing:
 
         assert str(raised.value) == f"MAIL_DIR='{mail_dir}': expected {PRIVATE_DIRECTORY}: File exists"
 
-    def test_one_that_takes_no_folders_stops_the_start(self) -> None:
-        with pytest.raises(SettingsError) as raised:
-            require_mail_dir(Path("/proc/self"))
-
-        (line,) = str(raised.value).splitlines()
-        assert line.startswith(f"MAIL_DIR='/proc/self': expected {PRIVATE_DIRECTORY}: ")
-
-
-def test_messages_stored_before_a_restart_are_kept_and_counted(
-    make_mailer: MakeMailer, mail_dir: Path, message: Message
-) -> None:
-    make_mailer().deliver(message)
-
-    make_mailer().deliver(message)
-
-    assert len(kept(mail_dir)) == 2
-    assert len(contents(mail_dir)) == 2
-
-
-def test_a_message_counts_also_after_a_mail_reader_has_shown_it(
-    make_mailer: MakeMailer, mail_dir: Path, message: Message
-) -> None:
-    make_mailer().deliver(message)
-
-    (path,) = (mail_dir / "new").iterdir()
-    path.rename(mail_dir / "cur" / f"{path.name}:2,S")
-
-    assert len(kept(mail_dir)) == 1
-
 
 def test_the_oldest_comes_first_wherever_it_lies(mail_dir: Path) -> None:
     stored = [keep(mail_dir, letter(number), age=age) for number, age in ((1, 5), (2, 500), (3, 50))]
     (mail_dir / stored[2].path).rename(mail_dir / "cur" / f"{Path(stored[2].path).name}:2,S")
 
     assert [message.local_part for message in kept(mail_dir)] == ["2", "3", "1"]
-
-
-OTHERS: dict[str, Callable[[Path], object]] = {
-    "a folder": Path.mkdir,
-    "a FIFO": os.mkfifo,
-    "a link to nothing": lambda path: path.symlink_to("nothing"),
-    "a link to a message": lambda path: path.symlink_to(path.with_name("3.eml")),
-}
-
-
-@pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
-def test_only_regular_files_with_a_name_of_the_service_are_messages(
-    mail_dir: Path, make: Callable[[Path], object]
-) -> None:
-    message = keep(mail_dir, letter(1))
-    (mail_dir / "new" / "3.eml").write_bytes(CONTENT)
-    make(mail_dir / "new" / NAME)
-
-    assert kept(mail_dir) == [message]
 
 
 @pytest.mark.parametrize("change", [lambda path: path.unlink(), lambda path: path.rename(f"{path}:2,")])
@@ -206,64 +148,6 @@ def test_a_message_that_somebody_hands_over_until_it_is_locked_is_not_claimed(
         assert claim is None
 
 
-class TestUnfinished:
-    """What a killed process has left in tmp/."""
-
-    @pytest.fixture
-    def spool(self, mail_dir: Path) -> Spool:
-        spool = Spool(mail_dir)
-        spool.prepare()
-        return spool
-
-    def leave(self, mail_dir: Path, name: str, hours: float) -> Path:
-        path = mail_dir / "tmp" / name
-        path.write_bytes(CONTENT[:50])
-        begun = time.time() - hours * 3600
-        os.utime(path, (begun, begun))
-        return path
-
-    def test_it_is_removed_after_36_hours(self, spool: Spool, mail_dir: Path) -> None:
-        self.leave(mail_dir, NAME, 36.1)
-        young = self.leave(mail_dir, f"1{NAME}", 35.9)
-
-        assert spool.remove_unfinished() == 1
-        assert list((mail_dir / "tmp").iterdir()) == [young]
-
-    @pytest.mark.parametrize("name", ["1", "3.eml", f"{NAME}~", ".nfs0001"])
-    def test_a_file_of_somebody_else_stays(self, spool: Spool, mail_dir: Path, name: str) -> None:
-        path = self.leave(mail_dir, name, 1000)
-
-        assert spool.remove_unfinished() == 0
-        assert path.exists()
-
-    def test_one_that_is_being_written_stays(self, spool: Spool, mail_dir: Path) -> None:
-        path = self.leave(mail_dir, NAME, 1000)
-        with path.open() as written:
-            fcntl.flock(written, fcntl.LOCK_EX)
-
-            assert spool.remove_unfinished() == 0
-        assert spool.remove_unfinished() == 1
-
-    @pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
-    def test_what_is_no_regular_file_stays_and_stops_nothing(
-        self, mail_dir: Path, make: Callable[[Path], object]
-    ) -> None:
-        Spool(mail_dir).prepare()
-        make(mail_dir / "tmp" / NAME)
-        self.leave(mail_dir, f"1{NAME}", 1000)
-
-        with later(1000 * 3600):
-            removed = Spool(mail_dir).remove_unfinished()
-        assert removed == 1
-        assert [path.name for path in (mail_dir / "tmp").iterdir()] == [NAME]
-
-    def test_a_message_is_none(self, spool: Spool, mail_dir: Path) -> None:
-        keep(mail_dir, letter(1), age=1000 * 3600)
-
-        assert spool.remove_unfinished() == 0
-        assert len(kept(mail_dir)) == 1
-
-
 def test_messages_stored_at_the_same_time_are_kept_once_each(make_mailer: MakeMailer, mail_dir: Path) -> None:
     messages = [Message(f"<{n}@example.com>", CONTENT + b"%d\r\n" % n) for n in range(64)]
     mailer = make_mailer()
@@ -274,80 +158,189 @@ def test_messages_stored_at_the_same_time_are_kept_once_each(make_mailer: MakeMa
     assert contents(mail_dir) == sorted(message.content.replace(b"\r\n", b"\n") for message in messages)
 
 
-@contextmanager
-def nearly_full_disk() -> Iterator[None]:
-    """No file can grow beyond 50 bytes: a write takes what fits, and the next one fails."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+class TestOtherPrograms:
+    @pytest.mark.parametrize("flags", ["", "F", "DFPRST"])
+    @pytest.mark.parametrize("state", NAMES)
+    def test_the_flags_of_a_mail_reader_and_the_move_to_cur_change_nothing(
+        self, mail: MailCommand, mail_dir: Path, state: str, flags: str
+    ) -> None:
+        before = keep_in_state(mail_dir, letter(1), state)
+        maildir = mailbox.Maildir(mail_dir, create=False)
+        (key,) = maildir.keys()
+        message = maildir.get_message(key)
+        assert message["Message-ID"] == "<1@example.com>"
+
+        message.set_subdir("cur")
+        message.set_flags(flags)
+        maildir[key] = message
+
+        (after,) = kept(mail_dir)
+        assert after == before._replace(path=after.path)
+        assert after.path.startswith("cur/")
+        assert after.path.endswith(flags)
+        with SmtpServer() as server:
+            assert mail("resend", "1", server=server).stderr == "1 handled, 0 undelivered\n"
+
+    @staticmethod
+    def hold_a_message(path: Path) -> None:
+        path.write_bytes(CONTENT)
+
+    @staticmethod
+    def link_to_a_message(path: Path) -> None:
+        message = path.parents[2] / "elsewhere"
+        message.write_bytes(CONTENT)
+        path.symlink_to(message)
+
+    FOREIGN = (
+        (NAME, Path.mkdir),
+        (NAME, os.mkfifo),
+        (NAME, link_to_a_message),
+        (NAME, lambda path: path.symlink_to("nothing")),
+        (".probe-4711", hold_a_message),
+        ("1700000000.M1P7Q1.host", hold_a_message),
+        ("1700000000.4711.host", hold_a_message),
+        ("1700000000000000000.7.3 \x1b[2J", hold_a_message),
+        (f"{NAME}~", hold_a_message),
+        (f"{NAME}:2,F~", hold_a_message),
+        (os.fsdecode(b"\xff"), hold_a_message),
+    )
+
+    @pytest.mark.parametrize("folder", ["new", "cur", "tmp"])
+    @pytest.mark.parametrize(("name", "make"), FOREIGN)
+    def test_what_the_service_has_not_named_or_is_no_file_is_ignored_and_left_alone(
+        self, mail: MailCommand, mail_dir: Path, name: str, make: Callable[[Path], object], folder: str
+    ) -> None:
+        foreign = mail_dir / folder / name
+        make(foreign)
+        if not foreign.is_symlink():
+            os.utime(foreign, (0, 0))
+        before = os.lstat(foreign)
+        keep(mail_dir, letter(1))
+
+        assert mail("list").stderr == "1 undelivered\n"
+        assert mail("drop", "--yes", "--state", "stored").stderr == "1 dropped\n"
+        assert Spool(mail_dir).remove_unfinished() == 0
+        assert os.path.samestat(os.lstat(foreign), before)
 
 
-def test_a_message_of_which_the_disk_takes_a_part_is_not_stored(
-    make_mailer: MakeMailer, mail_dir: Path, message: Message
-) -> None:
-    mailer = make_mailer()
+class TestUnfinished:
+    """What a killed process has left in tmp/."""
 
-    with nearly_full_disk(), pytest.raises(DeliveryError):
-        mailer.deliver(message)
+    @pytest.mark.parametrize(("hours", "removed"), [(36.1, 1), (35.9, 0)])
+    def test_it_is_removed_after_36_hours_unless_it_is_being_written(
+        self, mail_dir: Path, hours: float, removed: int
+    ) -> None:
+        spool = Spool(mail_dir)
+        spool.prepare()
+        path = mail_dir / "tmp" / NAME
+        path.write_bytes(CONTENT[:50])
+        os.utime(path, (time.time() - hours * 3600,) * 2)
 
-    assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
+        with path.open() as written:
+            fcntl.flock(written, fcntl.LOCK_EX)
+            assert spool.remove_unfinished() == 0
+        assert spool.remove_unfinished() == removed
+        assert path.exists() is not removed
 
+    def test_a_message_is_none(self, mail_dir: Path) -> None:
+        path = mail_dir / keep(mail_dir, letter(1), age=1000 * 3600).path
+        os.utime(path, (0, 0))
 
-def test_a_store_is_tried_without_leaving_anything(mail_dir: Path) -> None:
-    Spool(mail_dir).check()
-
-    assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
-
-
-def test_a_store_that_takes_only_a_part_is_found_out_and_nothing_is_left(mail_dir: Path) -> None:
-    with nearly_full_disk(), pytest.raises(OSError, match="File too large"):
-        Spool(mail_dir).check()
-
-    assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
-
-
-CHECK = """
-import errno, pathlib, sys
-from app.mail.spool import Spool
-for mail_dir in sys.argv[1:]:
-    try:
-        Spool(pathlib.Path(mail_dir)).check()
-    except OSError as error:
-        print(errno.errorcode[error.errno])
-    else:
-        print("takes messages")
-"""
-
-DISKS = {
-    "usual": disks.USUAL,
-    "full": disks.FULL,
-    "without a place for one more file": disks.WITHOUT_INODES,
-    "read-only": disks.READ_ONLY,
-}
+        assert Spool(mail_dir).remove_unfinished() == 0
+        assert len(kept(mail_dir)) == 1
 
 
-@pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What a process says that checks one disk of each kind."""
-    mail_dirs = {name: str(tmp_path_factory.mktemp("disk")) for name in DISKS}
-    all_disks = " && ".join(shlex.join(["sh", "-c", disk, mail_dirs[name]]) for name, disk in DISKS.items())
-    command = [sys.executable, "-c", CHECK, *mail_dirs.values()]
-    result = disks.run(all_disks, tmp_path_factory.mktemp("outcomes"), command)
-    assert result.stderr == ""
-    return dict(zip(DISKS, result.stdout.splitlines(), strict=True))
+class TestDisks:
+    @staticmethod
+    @contextmanager
+    def nearly_full() -> Iterator[None]:
+        """No file can grow beyond 50 bytes: a write takes what fits, and the next one fails."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    def test_one_that_takes_a_part_of_a_message_is_found_out_and_stores_nothing(
+        self, make_mailer: MakeMailer, mail_dir: Path, message: Message
+    ) -> None:
+        mailer = make_mailer()
+
+        with self.nearly_full():
+            with pytest.raises(OSError, match="File too large"):
+                Spool(mail_dir).check()
+            with pytest.raises(DeliveryError):
+                mailer.deliver(message)
+
+        assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
+
+    @pytest.mark.parametrize(
+        ("disk", "said"),
+        [
+            (disks.USUAL, ""),
+            (disks.FULL, "No space left on device"),
+            (disks.WITHOUT_INODES, "No space left on device"),
+            (disks.READ_ONLY, "Read-only file system"),
+        ],
+    )
+    def test_a_real_one_says_why_it_takes_no_message(self, tmp_path: Path, disk: str, said: str) -> None:
+        check = "import os, pathlib, app.mail.spool; app.mail.spool.Spool(pathlib.Path(os.environ['MAIL_DIR'])).check()"
+
+        result = disks.run(disk, tmp_path, [sys.executable, "-c", check])
+
+        assert (said in result.stderr, result.returncode) == (True, int(said != ""))
+
+
+@pytest.fixture
+def opened(mail_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """The messages that have been opened, by the local parts of their Message-IDs."""
+    for number, state in enumerate(NAMES):
+        keep_in_state(mail_dir, letter(number), state)
+    names = {str(mail_dir / message.path): message.local_part for message in kept(mail_dir)}
+    paths: list[str] = []
+
+    def note(module: Any) -> None:
+        really_open = module.open
+
+        def note_and_open(path: object, *args: Any, **options: Any) -> Any:
+            paths.append(str(path))
+            return really_open(path, *args, **options)
+
+        monkeypatch.setattr(module, "open", note_and_open)
+
+    note(os)
+    note(builtins)
+    return lambda: [names[path] for path in paths if path in names]
 
 
 @pytest.mark.parametrize(
-    ("disk", "outcome"),
+    ("command", "numbers"),
     [
-        ("usual", "takes messages"),
-        ("full", "ENOSPC"),
-        ("without a place for one more file", "ENOSPC"),
-        ("read-only", "EROFS"),
+        ("list", []),
+        ("list --json", []),
+        ("status", []),
+        ("show 3", ["3"]),
+        ("resend 3", ["3", "3"]),
+        ("drop --yes 3", ["3"]),
+        ("drop --yes --state refused", ["4"]),
     ],
 )
-def test_a_real_disk_says_why_it_takes_no_message(outcomes: dict[str, str], disk: str, outcome: str) -> None:
-    assert outcomes[disk] == outcome
+def test_a_command_opens_only_what_it_is_about_so_a_large_store_is_quick(
+    mail: MailCommand, opened: Callable[[], list[str]], command: str, numbers: list[str]
+) -> None:
+    with SmtpServer() as server:
+        mail(*command.split(), server=server)
+
+    assert opened() == numbers
+
+
+def test_the_redelivery_opens_only_what_is_due(
+    make_mailer: MakeMailer, mail_dir: Path, opened: Callable[[], list[str]]
+) -> None:
+    with SmtpServer() as server:
+        redelivery = Redelivery(make_mailer(server), Spool(mail_dir), patience=1)
+        redelivery.work()
+
+    assert set(opened()) == {"1"}
+    assert redelivery.census.counts.total() == len(NAMES)
