@@ -21,7 +21,7 @@ class Clock:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.passed = self.wall = 0.0
-        self.start, monotonic = round(time.time(), 3), time.monotonic()  # as the name of a file has it
+        self.start, monotonic = float(round(time.time())), round(time.monotonic())  # sums of whole seconds are exact
         patch.setattr(time, "time", lambda: self.start + self.passed + self.wall)
         patch.setattr(time, "time_ns", lambda: round(time.time() * 1_000) * 1_000_000)
         patch.setattr(time, "monotonic", lambda: monotonic + self.passed)
@@ -62,7 +62,7 @@ class Service:
 
     def check(self, *, passes: bool) -> None:
         """Tell the redelivery of a check of the mail server, as the health does."""
-        self._clock.passed += 0.01
+        self._clock.passed += 0.125
         self.redelivery.server_checked(passes)
 
     def _work(self) -> None:

@@ -1,0 +1,627 @@
+"""The attempts that the service makes by itself: when, in which states, and by whom. No second of its days passes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from itertools import pairwise
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from app.mail import redelivery as module
+from app.mail.kept import State
+from app.mail.mailer import DeliveryError, Mailer
+from app.mail.message import Message
+from app.mail.redelivery import GAP, Redelivery
+from app.mail.smtp import Receipt
+from app.mail.spool import Spool
+from tests.mail.conftest import NAMES, MakeMailer, arrived, keep, keep_in_state, kept, letter
+from tests.mail.server import Act, Replies, SmtpServer
+from tests.mail.service import DAY, Clock, Serve, Service
+
+MINUTE, HOUR = 60, 3600
+LATER = "server RCPT: 450 4.2.0 later"
+
+PAUSES = [0, 60, 120, 240, 480, 960, 1920, 3840, 7680, 15360, *range(29_760, 5 * DAY + 4 * HOUR, 4 * HOUR)]
+"""The times of a message that is deferred for five days."""
+
+DAYS: dict[str, tuple[str, str, str]] = {
+    "what waits goes the oldest first, a second apart": (
+        "0 down; 0 form 0; 0 form 1; 0 form 2; 1 up; 75 end",
+        "0@0! 1@0! 2@0! 0@60 1@61 2@62",
+        "",
+    ),
+    "each pause is as long as the message has waited, and after five days it is given up": (
+        f"0 {LATER}; 0 form 1; {5 * DAY + 5 * HOUR} end",
+        " ".join(f"1@{at}!" for at in PAUSES),
+        f"1 given up {len(PAUSES)} 450",
+    ),
+    "a clock that was wrong at boot gives nothing up": (
+        f"0 down; 0 wall {-36 * 365 * DAY}; 0 form 0; 0 form 1; 5 wall 0; 1800 up; 1800 passes; 1810 end",
+        "0@0! 1@0! 0@10! 1@20! 0@1800 1@1801",
+        "",
+    ),
+    "a clock that is set back keeps nothing waiting": (
+        f"0 down; 0 wall {365 * DAY}; 0 form 1; 0 wall 0; 0 up; 15 end",
+        "1@0! 1@0",
+        "",
+    ),
+    "a clock that is set back after a return makes nothing due all the time": (
+        f"0 server ventas@example.com: 452 4.2.2 full; 0 wall {DAY}; 0 passes; 1 wall 0; 1 keep 1 waiting; 60 end",
+        "1@10!",
+        "1 waiting 2 452",
+    ),
+    "when the server is back all that waits is due": (
+        f"0 {LATER}; 0 form 1; 0 form 2; 0 fails; 0 passes; 15 end",
+        "1@0! 2@0! 1@0! 2@10!",
+        "1 waiting 2 450; 2 waiting 2 450",
+    ),
+    "but not what only the operator can end": (
+        f"0 keep 1 in doubt; 0 keep 2 refused; 0 keep 3 given up; 0 passes; {HOUR} end",
+        "",
+        "3 given up 35 451; 1 in doubt 1; 2 refused 1 550",
+    ),
+    "after a restart the first check that passes is a return": ("0 keep 1 waiting; 0 passes; 1 end", "1@0", ""),
+    "one that passes again and again is none": (
+        f"0 {LATER}; 0 passes; 0 form 1; 15 passes; 30 passes; 45 passes; 55 end",
+        "1@0!",
+        "1 waiting 1 450",
+    ),
+    "a return in the pause after a round begins the next one": (
+        "0 server connect: 554 no service; 0 keep 1 waiting; 0 keep 2 new; 1 server; 1 passes; 3 end",
+        "1@0! 1@1 2@2",
+        "",
+    ),
+    "two failures hold up the others for two rounds": (
+        "0 due 4; 0 server message: DROP; 0 passes; 11 server; 30 end",
+        "0@0! 1@10! 2@20 3@21",
+        "0 in doubt 1; 1 in doubt 1",
+    ),
+    "no round is made while the check fails": (
+        "0 due 5; 0 passes; 2.5 fails; 3600 end",
+        "0@0 1@1 2@2",
+        "3 waiting 0; 4 waiting 0",
+    ),
+    "a second passes from one round to the next as well": (
+        "0 due 12; 13 end",
+        " ".join(f"{n}@{n}" for n in range(12)),
+        "",
+    ),
+    "a message that somebody else sends costs no gap": (
+        "0 due 6; 0 hold 0; 0 hold 1; 0 hold 2; 5 end",
+        "3@0 4@1 5@2",
+        "0 waiting 0; 1 waiting 0; 2 waiting 0",
+    ),
+    "what a live form is sending is left to it, until its process dies": (
+        "0 keep 1 new; 0 hold 1; 75 release; 90 end",
+        "1@80",
+        "",
+    ),
+    "live forms go first": ("0 due 1; 0 queue 1; 60 queue 0; 75 end", "0@60", ""),
+    "a form in its first attempt keeps no gap long": (
+        f"0 due 3; 0 {LATER}; 300 remove; 300 server; 300 keep 3 new; 300 hold 3; 310 due 3; 325 end",
+        "0@0! 1@10! 2@20! 0@200! 1@220! 2@252! 0@310 1@311 2@312",
+        "3 waiting 0",
+    ),
+    "a failure that is no 4xx leaves the gap as it is": (
+        "0 due 6; 0 server MAIL: DROP; 25 server; 34 end",
+        "0@0! 1@10! 2@20! 3@30 4@31 5@32",
+        "0 waiting 1 SMTPServerDisconnected; 1 waiting 1 SMTPServerDisconnected; 2 waiting 1 SMTPServerDisconnected",
+    ),
+    **{
+        f"the others of the round wait after {reply}": (
+            f"0 due 4; 0 server {stage}: {reply}; 0 passes; 21 end",
+            "0@0! 1@10! 2@20!",
+            f"0 {left}; 1 {left}; 2 {left}; 3 waiting 0",
+        )
+        for stage, reply, left in (
+            ("MAIL", "452 4.3.1 full", "waiting 1 452"),
+            ("RCPT", "450 4.2.0 later", "waiting 1 450"),
+            ("MAIL", "421 4.7.0 too many", "waiting 1 421"),
+            ("connect", "554 5.3.2 no service", "waiting 1 554"),
+            ("MAIL", "DROP", "waiting 1 SMTPServerDisconnected"),
+            ("message", "DROP", "in doubt 1"),
+        )
+    },
+    **{
+        f"but not after {reply}": (
+            f"0 due 3; 0 server {stage}: {reply}; 5 end",
+            "0@0! 1@1! 2@2!",
+            f"0 {left}; 1 {left}; 2 {left}",
+        )
+        for stage, reply, left in (
+            ("MAIL", "550 5.7.1 no", "refused 1 550"),
+            ("RCPT", "550 5.1.1 no", "refused 1 550"),
+            ("message", "554 5.6.0 no", "refused 1 554"),
+        )
+    },
+}
+"""What happens in which second; the attempts as ``ID@SECOND``, with a ``!`` when they failed; and what is left."""
+
+
+@pytest.fixture(autouse=True)
+def _usual_gap(_kept_messages_are_handed_over_without_pauses: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GAP", GAP)
+
+
+def keep_due(mail_dir: Path, messages: int) -> None:
+    """Puts messages into MAIL_DIR whose turn has come."""
+    for number in range(messages):
+        keep(mail_dir, letter(number), age=200 - number)
+
+
+class Story:
+    """A service and all that can happen to it, with a mail server that is up at first."""
+
+    def __init__(self, service: Service, server: SmtpServer, mail_dir: Path, clock: Clock) -> None:
+        self._service, self._server, self._mail_dir, self._clock = service, server, mail_dir, clock
+        self._held, self._up = ExitStack(), ExitStack()
+        self.tried: list[str] = []
+        sender: Any = service.mailer.sender
+        self._send = sender.send
+        sender.send = self._note_and_send
+
+    def play(self, events: str) -> None:
+        self.up()
+        for event in events.split("; "):
+            at, verb, *words = event.split()
+            self._service.run(max(0, float(at) - self._clock.passed))
+            getattr(self, verb)(*words)
+
+    def _note_and_send(self, message: Message, *args: Any, **options: Any) -> Receipt:
+        attempt = f"{message.message_id.strip('<>').partition('@')[0]}@{self._clock.passed:.0f}"
+        self.tried.append(f"{attempt}!")
+        receipt: Receipt = self._send(message, *args, **options)
+        self.tried[-1] = attempt
+        return receipt
+
+    def due(self, messages: str) -> None:
+        keep_due(self._mail_dir, int(messages))
+
+    def keep(self, local_part: str, *state: str) -> None:
+        keep_in_state(self._mail_dir, letter(local_part), " ".join(state))
+
+    def form(self, local_part: str) -> None:
+        with suppress(DeliveryError):
+            self._service.mailer.deliver(letter(local_part))
+
+    def passes(self) -> None:
+        self._service.check(passes=True)
+
+    def fails(self) -> None:
+        self._service.check(passes=False)
+
+    def server(self, stage: str = "", *reply: str) -> None:
+        does: str | Act = Act.DROP if reply == ("DROP",) else " ".join(reply)
+        self._server.replies = {stage.rstrip(":"): does} if stage else {}
+
+    def up(self) -> None:
+        self._up.enter_context(self._server)
+
+    def down(self) -> None:
+        self._up.close()
+
+    def wall(self, seconds: str) -> None:
+        self._clock.wall = float(seconds)
+
+    def hold(self, local_part: str) -> None:
+        (message,) = (each for each in kept(self._mail_dir) if each.local_part == local_part)
+        self._held.enter_context(Spool(self._mail_dir).claim(message))
+
+    def release(self) -> None:
+        self._held.close()
+
+    def remove(self) -> None:
+        for message in kept(self._mail_dir):
+            (self._mail_dir / message.path).unlink()
+
+    def queue(self, forms: str) -> None:
+        self._service.mailer.bulkhead.waiting = int(forms)
+
+    def end(self) -> None:
+        self.down()
+        self.release()
+
+
+Play = Callable[[str], tuple[str, str]]
+
+
+@pytest.fixture
+def play(make_mailer: MakeMailer, serve: Serve, mail_dir: Path, clock: Clock) -> Play:
+    """Plays a story and returns the attempts and what is left."""
+    Spool(mail_dir).prepare()
+
+    def play(events: str) -> tuple[str, str]:
+        server = SmtpServer()
+        story = Story(serve(make_mailer(server)), server, mail_dir, clock)
+        story.play(events)
+        left = (f"{it.local_part} {it.state} {it.tries} {it.last_code}".strip() for it in kept(mail_dir))
+        return " ".join(story.tried), "; ".join(left)
+
+    return play
+
+
+@pytest.mark.parametrize(("events", "tried", "left"), DAYS.values(), ids=DAYS)
+def test_day(play: Play, events: str, tried: str, left: str) -> None:
+    assert play(events) == (tried, left)
+
+
+def test_a_relay_that_comes_and_goes_for_an_hour_and_is_away_for_six_days_ends_nothing(play: Play) -> None:
+    returns = "; ".join(f"{50 * n} fails; {50 * n + 25} passes" for n in range(72))
+
+    away = f"3600 server; 3600 fails; {6 * DAY} passes; {6 * DAY + 1} end"
+    tried, left = play(f"0 server RCPT: 421 closing; 0 form 1; {returns}; {away}")
+
+    *before, last = tried.split()
+    assert 40 < len(before) <= 1 + 72  # the gap lets some returns pass
+    assert (last, left) == (f"1@{6 * DAY}", "")
+
+
+@pytest.mark.parametrize("reply", ["RCPT: 450 4.2.0 later", "connect: 421 4.3.2 busy"])
+def test_the_gap_doubles_after_each_4xx_to_a_minute_until_nothing_is_waiting(play: Play, reply: str) -> None:
+    tried, _ = play(f"0 due 80; 0 server {reply}; 3600 server; 3600 passes; 10000 due 6; 10020 end")
+
+    at = [int(attempt.rstrip("!").partition("@")[2]) for attempt in tried.split()]
+    assert at[:64] == [0, 10, 20, 30, 46, *range(78, HOUR, MINUTE)]
+    assert [later - earlier for earlier, later in pairwise(at[64:144])] == [MINUTE] * 79
+    assert at[144:] == [10_000 + n for n in range(6)]
+
+
+class Busy(SmtpServer):
+    """A relay that takes so many messages in any minute and answers 450 to RCPT beyond that."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(on_message=lambda: self._times.append(time.monotonic()))
+        self._most = most
+        self._times: deque[float] = deque()
+
+    def reply_to(self, stage: str) -> str | Act | None:
+        while self._times and self._times[0] <= time.monotonic() - MINUTE:
+            self._times.popleft()
+        return "450 4.7.1 too many" if stage == "RCPT" and len(self._times) >= self._most else None
+
+
+@pytest.mark.parametrize(
+    ("messages", "minutes"), [(100, 30), pytest.param(3000, 3 * 60, marks=pytest.mark.nightly)], ids=["100", "3000"]
+)
+def test_live_forms_keep_half_of_a_relay_that_takes_30_a_minute(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path, messages: int, minutes: int
+) -> None:
+    for number in range(messages):
+        keep(mail_dir, letter(number), age=messages + 100 - number)
+    answers: Counter[bool] = Counter()
+
+    def send() -> None:
+        number = answers.total()
+        try:
+            service.mailer.deliver(letter(f"live{number}"))
+        except DeliveryError:
+            answers[False] += 1
+        else:
+            answers[True] += 1
+
+    with Busy(30) as server:
+        service = serve(make_mailer(server))
+        service.check(passes=True)
+        service.run(minutes * MINUTE, meanwhile=send, every=4)
+
+    sent = [message for message in arrived(server) if "live" not in message]
+    assert answers[False] <= 10  # those from which the service learned of the limit
+    assert min(messages, 3 * minutes) <= len(sent) == len(set(sent))
+
+
+class OfThreeConnections(SmtpServer):
+    """A relay that takes messages over three connections at a time, as Office 365 does."""
+
+    def __init__(self) -> None:
+        self.has_refused = Event()
+        super().__init__(on_message=self._keep_the_connection)
+
+    def reply_to(self, stage: str) -> str | Act | None:
+        if stage != "MAIL" or self.connected() <= 3:
+            return None
+        self.has_refused.set()
+        return "432 4.3.2 concurrent connections limit exceeded"
+
+    def _keep_the_connection(self) -> None:
+        assert self.has_refused.wait(30)
+
+
+def test_of_20_live_forms_at_once_each_has_arrived_within_five_minutes_over_three_connections(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+) -> None:
+    def send(number: int) -> None:
+        with suppress(DeliveryError):
+            service.mailer.deliver(letter(number))
+
+    with OfThreeConnections() as server, ThreadPoolExecutor(20) as pool:
+        service = serve(make_mailer(server))
+        service.check(passes=True)
+        list(pool.map(send, range(20)))
+        refused = len(kept(mail_dir))
+        service.run(5 * MINUTE)
+
+    assert refused > 0
+    assert kept(mail_dir) == []
+    assert sorted(arrived(server)) == sorted(letter(number).message_id for number in range(20))
+
+
+@pytest.mark.parametrize(
+    ("form_type", "recipient"), [("demo", "a@example.com"), ("ventas", "b@example.com"), ("", "b@example.com")]
+)
+def test_what_waits_goes_whole_to_whom_the_settings_name_for_its_kind_by_now(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path, form_type: str, recipient: str
+) -> None:
+    large = letter(1).content + b"0123456789\r\n" * 50_000
+    keep(mail_dir, Message("<1@example.com>", large), f",tries=1,last=1700000000.000,waiting=451.{form_type}", age=100)
+
+    with SmtpServer() as server:
+        serve(make_mailer(server, SALES_EMAIL="b@example.com", SALES_EMAIL_DEMO="a@example.com")).run(MINUTE)
+
+    assert [(arrival.recipients, arrival.content) for arrival in server.arrivals] == [([recipient], large)]
+
+
+class TestProcesses:
+    def test_two_make_no_more_attempts_than_one(self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path) -> None:
+        keep_due(mail_dir, 6)
+        with SmtpServer(replies={"RCPT": "450 4.2.0 later"}) as server:
+            services = [serve(make_mailer(server)) for _ in range(2)]
+            for _ in range(21):
+                for service in services:
+                    service.check(passes=True)
+                    service.run(0.49)
+
+        assert [message.tries for message in kept(mail_dir)] == [1] * 3 + [0] * 3
+
+    def test_another_one_goes_on_when_the_check_of_the_first_one_fails(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        with SmtpServer() as server:
+            first, second = (serve(make_mailer(server)) for _ in range(2))
+            first.run(1)
+            second.run(1)
+            first.check(passes=False)
+            keep_due(mail_dir, 6)
+            first.run(10)
+            assert server.arrivals == []
+            second.run(16)
+
+        assert len(server.arrivals) == 6
+
+    def test_one_at_a_time_makes_a_round_and_hands_over_each_message(
+        self, make_mailer: MakeMailer, mail_dir: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "GAP", 0)
+        keep_due(mail_dir, 40)
+        inside, most = threading.Semaphore(1), []
+
+        def come_in() -> None:
+            most.append(inside.acquire(blocking=False))
+            time.sleep(0.005)
+            if most[-1]:
+                inside.release()
+
+        def hand_over(mailer: Mailer) -> None:
+            redelivery = Redelivery(mailer, Spool(mail_dir), patience=10)
+            while kept(mail_dir):
+                redelivery.work()
+
+        with SmtpServer(on_message=come_in) as server, ThreadPoolExecutor(4) as pool:
+            list(pool.map(hand_over, [make_mailer(server) for _ in range(4)]))
+
+        assert sorted(arrived(server)) == sorted(letter(number).message_id for number in range(40))
+        assert all(most)
+
+
+class TestDisk:
+    @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE, errno.EMFILE])
+    def test_a_message_that_cannot_be_opened_stands_in_no_other_s_way_and_is_tried_a_quarter_of_an_hour_later(
+        self, play: Play, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, clock: Clock, number: int
+    ) -> None:
+        open_file = os.open
+
+        def refuse(path: str, *arguments: int) -> int:
+            if clock.passed < 600 and ".0,tries=0" in path and path.endswith(".demo"):
+                raise OSError(number, os.strerror(number), path)
+            return open_file(path, *arguments)
+
+        monkeypatch.setattr(os, "open", refuse)
+
+        assert play("0 due 2; 1200 end") == ("1@0 0@910", "")
+        assert caplog.text.count("was not delivered") == 1
+
+    def test_a_message_that_cannot_be_renamed_is_not_sent_and_stands_in_no_other_s_way(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        unfit = keep(mail_dir, letter("1" * 185), age=200)  # there is no room for an attempt in the name of its file
+        other = letter(2)
+        keep(mail_dir, other, age=100)
+
+        with SmtpServer() as server:
+            serve(make_mailer(server)).run(MINUTE)
+
+        assert (arrived(server), kept(mail_dir)) == ([other.message_id], [unfit])
+
+    def test_from_one_that_keeps_what_was_delivered_nothing_is_sent(
+        self, play: Play, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(os, "access", lambda *_: False)
+
+        assert play("0 due 1; 60 end") == ("", "0 waiting 0")
+
+    def test_an_unreadable_folder_of_unfinished_messages_holds_up_none(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+    ) -> None:
+        keep_due(mail_dir, 2)
+        (mail_dir / "tmp").rmdir()
+        (mail_dir / "tmp").touch()  # root could read a folder without any rights
+        with SmtpServer() as server:
+            serve(make_mailer(server)).run(5)
+
+        assert len(server.arrivals) == 2
+
+    def test_a_mail_dir_that_is_missing_for_a_round_is_no_failure(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with SmtpServer() as server:
+            service = serve(make_mailer(server))
+            service.run(1)
+            assert caplog.messages == []
+            Spool(mail_dir).prepare()
+            service.run(10)
+            mail_dir.rename(mail_dir.with_name("old"))
+            service.run(10)
+            keep_due(mail_dir, 6)
+            service.run(16)
+
+        assert len(server.arrivals) == 6
+        assert not Spool(mail_dir).leads(willing=True)
+
+    def test_a_large_store_is_scanned_less_often(
+        self, make_mailer: MakeMailer, serve: Serve, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        scan, times = Spool.kept, []
+
+        def scan_slowly(spool: Spool) -> object:
+            times.append(clock.passed)
+            clock.passed += 2
+            return scan(spool)
+
+        monkeypatch.setattr(Spool, "kept", scan_slowly)
+        serve(make_mailer()).run(1000)
+
+        assert [round(moment) for moment in times] == [0, 400, 800]
+
+    def test_what_nobody_finished_is_removed_and_the_log_says_how_much(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        service = serve(make_mailer())
+        path = mail_dir / keep(mail_dir, message).path
+        left = path.rename(mail_dir / "tmp" / path.name)
+        service.run(35 * HOUR)
+        young = left.exists()
+        service.run(3 * HOUR)
+
+        assert (young, left.exists()) == (True, False)
+        assert "1 abandoned temporary files are removed" in caplog.text
+
+
+class TestCensus:
+    def test_it_counts_each_state_and_knows_the_oldest(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, absent_server: SmtpServer
+    ) -> None:
+        messages = {state: keep_in_state(mail_dir, letter(number), state) for number, state in enumerate(NAMES)}
+        service = serve(make_mailer(absent_server))
+        service.run(0.1)
+
+        census = service.redelivery.census
+        assert census.counts == {State.WAITING: 2, State.IN_DOUBT: 2, State.REFUSED: 1, State.GIVEN_UP: 1}
+        assert census.oldest[State.WAITING] == messages["waiting"].stored_at
+
+    @pytest.mark.parametrize(("replies", "total"), [({}, 20), ({"RCPT": "450 4.2.0 later"}, 31)])
+    def test_messages_are_counted_anew_while_they_leave_and_while_a_long_gap_passes(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, replies: Replies, total: int
+    ) -> None:
+        keep_due(mail_dir, 30)
+        with SmtpServer(replies=replies) as server:
+            service = serve(make_mailer(server))
+            service.run(600 if replies else 1)
+            assert service.redelivery.census.counts.total() == 30
+            if replies:
+                keep(mail_dir, letter("new"))
+            service.run(11)
+
+        assert service.redelivery.census.counts.total() == total
+
+    def test_what_is_being_sent_is_not_in_doubt_yet(
+        self, make_mailer: MakeMailer, serve: Serve, message: Message
+    ) -> None:
+        counts: list[dict[State, int]] = []
+
+        def count() -> None:
+            service.redelivery.work()
+            counts.append(dict(service.redelivery.census.counts))
+
+        with SmtpServer(on_message=count) as server:
+            service = serve(make_mailer(server))
+            service.mailer.deliver(message)
+
+        assert counts == [{State.WAITING: 1}]
+
+    def test_without_a_server_nothing_is_tried(
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message
+    ) -> None:
+        service = serve(make_mailer())
+        service.mailer.deliver(message)
+        service.run(5 * HOUR)
+
+        assert [message.tries for message in kept(mail_dir)] == [0]
+
+
+class TestThread:
+    def test_it_works_by_itself_and_at_once_when_the_server_is_back(
+        self, make_mailer: MakeMailer, mail_dir: Path, message: Message
+    ) -> None:
+        with SmtpServer() as server:
+            mailer = make_mailer(server)
+        with pytest.raises(DeliveryError):
+            mailer.deliver(message)
+        redelivery = Redelivery(mailer, Spool(mail_dir), patience=10)
+        redelivery.loop.start()
+        assert redelivery.loop.first_done.wait(30)
+        counted = redelivery.census.counts.total()
+        taken = Event()
+        server.on_message = taken.set
+
+        with server:
+            redelivery.server_checked(True)
+            assert taken.wait(30)
+            redelivery.loop.stop()
+
+        assert counted == 1
+        assert kept(mail_dir) == []
+
+    def test_it_goes_on_after_a_fault_and_says_so(
+        self, make_mailer: MakeMailer, serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        scans = []
+
+        def fail(_: Spool) -> None:
+            scans.append(1)
+            raise PermissionError("maria@example.com")
+
+        monkeypatch.setattr(Spool, "kept", fail)
+        serve(make_mailer()).run(2.5 * module.INTERVAL)
+
+        assert len(scans) == 3
+        assert "PermissionError" in caplog.text
+        assert "maria" not in caplog.text
+
+    def test_a_stop_waits_for_the_attempt_that_is_being_made_and_begins_no_other(
+        self, make_mailer: MakeMailer, mail_dir: Path
+    ) -> None:
+        for number in range(2):
+            keep(mail_dir, letter(number), age=100 - number)
+        taken = Event()
+
+        def tell_to_stop() -> None:
+            redelivery.loop.wind_down()
+            taken.set()
+
+        with SmtpServer(on_message=tell_to_stop) as server:
+            redelivery = Redelivery(make_mailer(server), Spool(mail_dir), patience=10)
+            redelivery.loop.start()
+            assert taken.wait(30)
+            redelivery.loop.stop()
+
+        assert arrived(server) == ["<0@example.com>"]
+        assert [message.local_part for message in kept(mail_dir)] == ["1"]
