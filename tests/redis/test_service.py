@@ -131,30 +131,6 @@ def test_one_client_has_one_limit_over_all_processes(site: Site) -> None:
     assert contact == {400: 1, 429: 159}
 
 
-@pytest.mark.parametrize("site", SETUPS, indirect=True)
-def test_one_late_answer_gives_nobody_a_second_quota(site: Site) -> None:
-    running = site.gunicorns
-    earlier = [len(service.log) for service in running]
-
-    for _ in range(20):
-        wait_until_all_are_in_reach(running)
-        client, decided, statuses = next(CLIENTS), own_decisions(running), Counter[int]()
-        # The server gets the first question and counts it, but the asker has hung up by then.
-        site.server.pause()
-        statuses[ask(running[0], client)[0]] += 1
-        site.server.resume()
-        for number in range(1, 200):
-            statuses[ask(running[number % len(running)], client)[0]] += 1
-        if own_decisions(running) <= decided + 1:
-            break
-    log = "".join(service.log[start:] for service, start in zip(running, earlier, strict=True))
-    details = [rate_limit(service, next(CLIENTS)) for service in running]
-
-    assert statuses == {200: 60, 429: 140}
-    assert details == [{"storage": "redis", "status": "ok"}] * len(running)
-    assert UNANSWERED in log
-
-
 class Load:
     """Requests of ever new clients to all servers in turn, from threads that never pause."""
 

@@ -149,27 +149,14 @@ class TestKeys:
         limiter = make_storage(server.url).limiter(policy)
         for _ in range(policy.quota + 5):
             limiter.hit(address(1))
+            limiter.peek(address(2))
 
-        (key,) = server.admin.keys("*:00000001")
+        (key,) = server.admin.keys("*:0000000?")
 
         newest = int(server.admin.lindex(key, -1))
         leaves = newest + policy.window_seconds * 1_000_000
         assert leaves <= server.admin.pexpiretime(key) * 1_000 < leaves + 1_000
         assert server.admin.llen(key) == policy.quota
-
-    def test_nothing_is_left_after_the_window(self, server: RedisServer, make_storage: MakeStorage) -> None:
-        storage = make_storage(server.url)
-        limiter = storage.limiter(Policy(quota=3, window_seconds=1))
-        for number in range(10):
-            limiter.hit(address(number))
-        end(storage)
-
-        wait_until(lambda: server.admin.dbsize() == 0)
-
-    def test_peeking_leaves_none(self, server: RedisServer, make_storage: MakeStorage) -> None:
-        make_storage(server.url).limiter(API).peek(address(1))
-
-        assert server.admin.keys("*:00000001") == []
 
     def test_policies_do_not_share_them(self, server: RedisServer, make_storage: MakeStorage) -> None:
         storage = make_storage(server.url)
@@ -274,25 +261,26 @@ class TestAddresses:
 COMMANDS = ["evalsha", "script", "time", "lindex", "lpop", "llen", "rpush", "pexpireat"]
 
 
-FAULTS: dict[str, tuple[Callable[[RedisServer], object], str]] = {
-    "killed": (RedisServer.kill, "ConnectionError"),
-    "hanging": (RedisServer.pause, "TimeoutError"),
+Fault = Callable[[RedisServer], object]
+
+FAULTS: dict[str, tuple[Fault, str, Fault]] = {
+    "killed": (RedisServer.kill, "ConnectionError", RedisServer.start),
+    "hanging": (RedisServer.pause, "TimeoutError", RedisServer.resume),
     "a replica that takes no writes": (
         lambda server: server.admin.replicaof("127.0.0.1", "1"),
         "ReadOnlyError",
+        lambda server: server.admin.replicaof("NO", "ONE"),
     ),
-    "out of memory": (lambda server: server.admin.config_set("maxmemory", "1"), "OutOfMemoryError"),
+    "out of memory": (
+        lambda server: server.admin.config_set("maxmemory", "1"),
+        "OutOfMemoryError",
+        lambda server: server.admin.config_set("maxmemory", "0"),
+    ),
     "without the permission": (
         lambda server: server.admin.execute_command("ACL", "SETUSER", "default", "-rpush"),
         "ResponseError",
+        lambda server: server.admin.execute_command("ACL", "SETUSER", "default", "+rpush"),
     ),
-}
-REPAIRS: dict[str, Callable[[RedisServer], object]] = {
-    "killed": RedisServer.start,
-    "hanging": RedisServer.resume,
-    "a replica that takes no writes": lambda server: server.admin.replicaof("NO", "ONE"),
-    "out of memory": lambda server: server.admin.config_set("maxmemory", "0"),
-    "without the permission": lambda server: server.admin.execute_command("ACL", "SETUSER", "default", "+rpush"),
 }
 
 
@@ -302,10 +290,12 @@ class TestOutOfReach:
         caplog.set_level(logging.INFO)
 
     @pytest.mark.usefixtures("impatient")
-    @pytest.mark.parametrize("fault", FAULTS)
+    @pytest.mark.parametrize(("break_it", "error", "repair"), FAULTS.values(), ids=FAULTS)
     def test_the_process_limits_by_itself_until_the_server_is_back(
         self,
-        fault: str,
+        break_it: Fault,
+        error: str,
+        repair: Fault,
         server: RedisServer,
         make_storage: MakeStorage,
         caplog: pytest.LogCaptureFixture,
@@ -315,14 +305,13 @@ class TestOutOfReach:
         storage = make_storage(f"redis+unix://{server.socket}")
         limiter = storage.limiter(CONTACT)
         shared = limiter.hit(address(1)).allowed
-        break_it, error = FAULTS[fault]
 
         break_it(server)
         own = [limiter.hit(address(2)).allowed for _ in range(100)]
         wait_until(lambda: not storage.in_reach)
         time.sleep(0.3)  # for many a look at the server that must not take it for repaired
         said = lines(caplog)
-        REPAIRS[fault](server)
+        repair(server)
         wait_until(lambda: storage.in_reach)
 
         assert shared
@@ -332,20 +321,6 @@ class TestOutOfReach:
         assert not limiter.hit(address(1)).allowed
         assert limiter.hit(address(3)).allowed
         assert server.admin.keys("*:00000003")
-
-    @pytest.mark.usefixtures("impatient")
-    def test_a_request_that_comes_while_it_hangs_does_not_wait_for_it(
-        self, server: RedisServer, make_storage: MakeStorage
-    ) -> None:
-        limiter = make_storage(server.url).limiter(API)
-        server.pause()
-
-        begun = time.monotonic()
-        decisions = hit_from_threads([limiter], address(1))
-        elapsed = time.monotonic() - begun
-
-        assert_exactly_the_quota_was_admitted(API, decisions)
-        assert elapsed < 6 * GENEROUS
 
     def test_a_server_without_memory_is_noticed_although_what_expires_makes_room_for_a_probe(
         self, server: RedisServer, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
@@ -544,8 +519,8 @@ class TestOneLateAnswer:
         assert survived == []
         assert lines(caplog) == [lost("TimeoutError")]
 
-    @pytest.mark.parametrize("processes", [1, 2, 4])
-    @pytest.mark.parametrize("late", [1, 30, 59, 60, 61, 64, 90])
+    @pytest.mark.parametrize("processes", [1, 2])
+    @pytest.mark.parametrize("late", [1, 59, 60, 61, 90])
     def test_several_processes_admit_the_quota_and_at_most_one_more(
         self, processes: int, late: int, way: Way, make_storage: MakeStorage
     ) -> None:
