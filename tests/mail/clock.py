@@ -5,19 +5,9 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
-
-
-@contextmanager
-def later(seconds: float) -> Iterator[None]:
-    """The wall clock is so many seconds ahead."""
-    now = time.time
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(time, "time", lambda: now() + seconds)
-        yield
 
 
 def run_short_after_content(patch: pytest.MonkeyPatch, *, allowed: float, left: float = 0.3) -> None:

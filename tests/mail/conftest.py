@@ -151,18 +151,6 @@ def absent_server() -> SmtpServer:
     return SmtpServer()
 
 
-@pytest.fixture
-def undelivered(mail_dir: Path) -> Callable[..., None]:
-    """Puts messages into MAIL_DIR, as a failed hand-over leaves them."""
-
-    def store(*messages: Message) -> None:
-        spool = Spool(mail_dir)
-        for message in messages:
-            spool.store(message).release()
-
-    return store
-
-
 def keep(mail_dir: Path, message: Message, name: str = NAMES["new"], *, age: float = 0) -> Kept:
     """Puts a message into MAIL_DIR as it is so many seconds after it was stored; ``name`` is the end of its name."""
     Spool(mail_dir).prepare()

@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from email.parser import BytesHeaderParser
 from pathlib import Path
@@ -23,7 +22,6 @@ from app.mail.mailer import create_mailer
 from app.mail.spool import create_spool
 from tests.factories import contact_body, make_settings
 from tests.mail.server import Act, SmtpServer
-from tests.ports import free_port
 from tests.server.gunicorn import ROOT, Server, newest_worker, serving
 from tests.waiting import wait_until
 
@@ -96,10 +94,6 @@ def kept(service: Server) -> list[Path]:
     return [path for path in service.mail_dir.rglob("*") if path.is_file()]
 
 
-def kill_worker(service: Server) -> None:
-    os.kill(newest_worker(service.log), signal.SIGKILL)
-
-
 def kill_all(service: Server) -> None:
     worker = newest_worker(service.log)
     service.process.kill()
@@ -107,60 +101,26 @@ def kill_all(service: Server) -> None:
     service.process.wait()
 
 
-@pytest.fixture(scope="module")
-def mail_port() -> int:
-    """The port of the mail server under which the shared service looks for one: each test starts its own there."""
-    return free_port()
-
-
-@pytest.fixture(scope="module")
-def shared_service(tmp_path_factory: pytest.TempPathFactory, mail_port: int) -> Iterator[Server]:
-    mail_server = SmtpServer(port=mail_port)
-    with serving(tmp_path_factory.mktemp("isolation"), **settings(mail_server, SMTP_TIMEOUT="60")) as service:
-        yield service
-
-
-def lose(service: Server, mail_server: SmtpServer, kill: Callable[[Server], None]) -> None:
-    """Kill the service while the mail server hangs with a message that its visitor has no answer to."""
-    with ThreadPoolExecutor(1) as pool:
-        posted = pool.submit(post, service)
-        mail_server.wait_until_hung()
-        mail_server.replies = {}
-        kill(service)
-        with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
-            posted.result()
-
-
-def assert_that_it_is_not_lost(service: Server, mail_server: SmtpServer, stage: str) -> None:
-    """The service hands it over by itself; what is in doubt waits for the operator."""
-    if stage == "message":
-        ((state, kept_id),) = listed(service, mail_server)
-        output = resend(service, mail_server)
-        assert (state, local_part(mail_server.taken[0].content)) == ("in doubt", kept_id)
-        assert "delivered: 250" in output
-    wait_until(lambda: not kept(service))
-    assert len(mail_server.taken) == 1
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_what_was_under_way_when_a_worker_was_killed_is_not_lost(
-    shared_service: Server, mail_port: int, stage: str
-) -> None:
-    with SmtpServer({stage: Act.HANG}, port=mail_port) as mail_server:
-        lose(shared_service, mail_server, kill_worker)
-
-        assert shared_service.request("OPTIONS", "/api")[0].status == 204
-        assert_that_it_is_not_lost(shared_service, mail_server, stage)
-
-
 @pytest.mark.parametrize("stage", STAGES)
 def test_what_was_under_way_when_the_service_was_killed_is_not_lost(tmp_path: Path, stage: str) -> None:
     with SmtpServer({stage: Act.HANG}) as mail_server:
-        with serving(tmp_path, **settings(mail_server)) as service:
-            lose(service, mail_server, kill_all)
+        with serving(tmp_path, **settings(mail_server)) as service, ThreadPoolExecutor(1) as pool:
+            posted = pool.submit(post, service)
+            mail_server.wait_until_hung()
+            mail_server.replies = {}
+            kill_all(service)
+            with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
+                posted.result()
 
         with serving(tmp_path, **settings(mail_server)) as service:
-            assert_that_it_is_not_lost(service, mail_server, stage)
+            if stage == "message":  # what is in doubt waits for the operator
+                ((state, kept_id),) = listed(service, mail_server)
+                output = resend(service, mail_server)
+                assert (state, local_part(mail_server.taken[0].content)) == ("in doubt", kept_id)
+                assert "delivered: 250" in output
+            wait_until(lambda: not kept(service))
+
+    assert len(mail_server.taken) == 1
 
 
 def test_a_hand_over_that_runs_when_the_service_is_told_to_stop_comes_to_its_end(tmp_path: Path) -> None:
@@ -220,39 +180,16 @@ def test_a_post_that_hangs_is_answered_within_the_time_allowed(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("pipelining", [False, True], ids=["one by one", "pipelining"])
-def test_a_burst_through_a_slow_relay_is_delivered(
-    shared_service: Server,
-    mail_port: int,
-    pipelining: bool,  # noqa: FBT001 - a case of the table
-) -> None:
+def test_a_burst_through_a_slow_relay_is_delivered(tmp_path: Path, *, pipelining: bool) -> None:
     burst = THREADS * 3 // 4
 
     with (
-        SmtpServer(seconds_per_reply=0.02, pipelining=pipelining, port=mail_port) as mail_server,
+        SmtpServer(seconds_per_reply=0.02, pipelining=pipelining) as mail_server,
+        serving(tmp_path, **settings(mail_server, SMTP_TIMEOUT="60")) as service,
         ThreadPoolExecutor(burst) as pool,
     ):
-        answers = list(pool.map(post, [shared_service] * burst))
+        answers = list(pool.map(post, [service] * burst))
 
     assert answers == [ACCEPTED] * burst
     assert len(mail_server.taken) == burst
-    assert kept(shared_service) == []
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_resend_leaves_a_message_to_the_service_that_is_sending_it(
-    shared_service: Server, mail_port: int, stage: str
-) -> None:
-    with SmtpServer({stage: Act.HOLD}, port=mail_port) as mail_server, ThreadPoolExecutor(1) as pool:
-        posted = pool.submit(post, shared_service)
-        mail_server.wait_until_hung()
-        mail_server.replies = {}
-        output = operate(shared_service, mail_server, "resend")
-        taken_by_then = list(mail_server.taken)
-        mail_server.release()
-        answer = posted.result()
-
-    assert "skipped" in output
-    assert taken_by_then == []
-    assert answer == ACCEPTED
-    assert len(mail_server.arrivals) == 1
-    assert kept(shared_service) == []
+    assert kept(service) == []

@@ -218,25 +218,6 @@ def test_forms_have_all_their_places_while_a_redelivery_is_at_work(tmp_path: Pat
     assert relay.refused == []
 
 
-def test_a_form_that_is_being_sent_is_left_to_its_request_although_its_turn_has_come(tmp_path: Path) -> None:
-    with (
-        SmtpServer({"RCPT": Act.HOLD}) as relay,
-        serving(tmp_path, **settings(relay)) as service,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        answer = pool.submit(Visitors(service).send)
-        relay.wait_until_hung()
-        relay.replies = {}
-        store(service.mail_dir, 1)
-        wait_until(lambda: relay.taken)  # in its turn, which comes after that of the form
-        taken_by_then = len(relay.arrivals)
-        relay.release()
-
-        assert answer.result() == 200
-    assert taken_by_then == 1
-    assert len(relay.arrivals) == 2
-
-
 @contextmanager
 def in_the_middle_of_a_redelivery(directory: Path, signal_number: int) -> Iterator[tuple[Server, SmtpServer]]:
     """A service whose worker is told to end while the relay holds the first message, until only that is left to do."""
