@@ -70,7 +70,7 @@ def test_who_waits_gets_the_slot_that_becomes_free_and_a_full_waiting_room_turns
     assert is_full(bulkhead)
     assert not second.inside.is_set()
     first.leave.set()
-    assert second.inside.wait(LONG)
+    assert second.inside.wait(LONG / 3), "and not only when its patience ends"
 
 
 def test_patience_ends_and_leaves_the_waiting_room_to_others(enter: Enter) -> None:

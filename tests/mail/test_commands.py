@@ -747,7 +747,7 @@ class TestTyped:
         assert not mistyped.exists()
 
     def test_a_reader_who_has_seen_enough_ends_a_list_quietly(self, mail_dir: Path) -> None:
-        for number in range(2_000):
+        for number in range(1_000):
             keep(mail_dir, letter(number))
 
         # Without buffers, Python takes a write that is cut short for a whole one.

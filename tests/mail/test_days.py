@@ -41,7 +41,7 @@ DAYS: dict[str, tuple[str, str, str]] = {
         "",
     ),
     "each pause is as long as the message has waited, and after five days it is given up": (
-        f"0 {LATER}; 0 form 1; {5 * DAY + 5 * HOUR} end",
+        f"0 rounds 60; 0 {LATER}; 0 form 1; {5 * DAY + 5 * HOUR} end",
         " ".join(f"1@{at}!" for at in PAUSES),
         f"1 given up {len(PAUSES)} 450",
     ),
@@ -164,6 +164,7 @@ class Story:
 
     def __init__(self, service: Service, server: SmtpServer, mail_dir: Path, clock: Clock) -> None:
         self._service, self._server, self._mail_dir, self._clock = service, server, mail_dir, clock
+        self._patch = pytest.MonkeyPatch()
         self._held, self._up = ExitStack(), ExitStack()
         self.tried: list[str] = []
         sender: Any = service.mailer.sender
@@ -183,6 +184,10 @@ class Story:
         receipt: Receipt = self._send(message, *args, **options)
         self.tried[-1] = attempt
         return receipt
+
+    def rounds(self, seconds: str) -> None:
+        """Rounds come this far apart, so that days do not take long."""
+        self._patch.setattr(module, "INTERVAL", float(seconds))
 
     def due(self, messages: str) -> None:
         keep_due(self._mail_dir, int(messages))
@@ -230,6 +235,7 @@ class Story:
     def end(self) -> None:
         self.down()
         self.release()
+        self._patch.undo()
 
 
 Play = Callable[[str], tuple[str, str]]
@@ -258,7 +264,7 @@ def test_day(play: Play, events: str, tried: str, left: str) -> None:
 def test_a_relay_that_comes_and_goes_for_an_hour_and_is_away_for_six_days_ends_nothing(play: Play) -> None:
     returns = "; ".join(f"{50 * n} fails; {50 * n + 25} passes" for n in range(72))
 
-    away = f"3600 server; 3600 fails; {6 * DAY} passes; {6 * DAY + 1} end"
+    away = f"3600 server; 3600 fails; 3600 rounds 60; {6 * DAY} passes; {6 * DAY + 1} end"
     tried, left = play(f"0 server RCPT: 421 closing; 0 form 1; {returns}; {away}")
 
     *before, last = tried.split()
@@ -502,14 +508,16 @@ class TestDisk:
         assert [round(moment) for moment in times] == [0, 400, 800]
 
     def test_what_nobody_finished_is_removed_and_the_log_says_how_much(
-        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message, caplog: pytest.LogCaptureFixture
+        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, clock: Clock, caplog: pytest.LogCaptureFixture
     ) -> None:
         service = serve(make_mailer())
-        path = mail_dir / keep(mail_dir, message).path
+        path = mail_dir / keep(mail_dir, letter(1)).path
         left = path.rename(mail_dir / "tmp" / path.name)
-        service.run(35 * HOUR)
+        clock.passed += 35 * HOUR
+        service.run(20)
         young = left.exists()
-        service.run(3 * HOUR)
+        clock.passed += 3 * HOUR
+        service.run(20)
 
         assert (young, left.exists()) == (True, False)
         assert "1 abandoned temporary files are removed" in caplog.text

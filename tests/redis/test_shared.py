@@ -123,7 +123,7 @@ def test_any_sequence_of_requests_is_decided_as_the_model_does(
             return OnServer(InTurn(policy, *storages) if processes else Alone(storages[0], policy), server)
 
     case = OnServerAgainstModel.TestCase
-    case.settings = settings(max_examples=100, stateful_step_count=40)
+    case.settings = settings(max_examples=50, stateful_step_count=40)
     case("runTest").runTest()
 
     assert all(storage.in_reach for storage in storages)
