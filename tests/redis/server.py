@@ -101,12 +101,11 @@ class RedisServer:
 
 
 class Way:
-    """A way to the server on which answers can be late or replaced by others."""
+    """A way to the server on which answers can be late."""
 
     def __init__(self, port: int) -> None:
         self.url = f"redis://127.0.0.1:{port}"
         self._held: list[bytes] = []
-        self._replaced: dict[bytes, bytes] = {}
         self._released = threading.Event()
 
     def hold(self, about: bytes, times: int = 1) -> None:
@@ -116,10 +115,6 @@ class Way:
     def release(self) -> None:
         """Let the answers go that are kept."""
         self._released.set()
-
-    def replace(self, about: bytes, answer: bytes) -> None:
-        """Answer questions with these bytes so, from now on."""
-        self._replaced[about] = answer
 
     @property
     def all_held(self) -> bool:
@@ -137,21 +132,17 @@ class Way:
                 return True
         return False
 
-    def _answer(self, question: bytes, answer: bytes) -> bytes:
-        return next((other for about, other in self._replaced.items() if about in question), answer)
-
 
 @contextmanager
-def way_to(server: RedisServer, delay: float = 0) -> Iterator[Way]:
-    """A way to the server on which every answer takes so many seconds."""
+def way_to(server: RedisServer) -> Iterator[Way]:
+    """A way to the server on which the test decides when an answer comes."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             with socket.create_connection(("127.0.0.1", server.port)) as onward, suppress(OSError):
                 while question := self.request.recv(65536):
                     onward.sendall(question)
-                    answer = way._answer(question, onward.recv(65536))
-                    time.sleep(delay)
+                    answer = onward.recv(65536)
                     if way._hung_up_while_held(question, self.request):
                         return
                     self.request.sendall(answer)
