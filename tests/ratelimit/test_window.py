@@ -150,6 +150,22 @@ def test_sixteen_threads_on_one_client_admit_exactly_the_quota(policy: Policy) -
         assert_exactly_the_quota_was_admitted(policy, decisions)
 
 
+def test_the_clock_is_read_under_the_lock_so_that_the_hits_of_a_client_are_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    window, held = SlidingWindow(API), []
+
+    def read() -> int:
+        held.append(window._lock.locked())  # no sequence of threads shows it for certain
+        return 0
+
+    monkeypatch.setattr("time.monotonic_ns", read)
+    window.hit(address(1))
+    window.peek(address(1))
+
+    assert held == [True, True]
+
+
 class TestTrackedClients:
     def test_the_cap_is_never_exceeded(self, clock: Clock) -> None:
         window = SlidingWindow(CONTACT, max_clients=100)
