@@ -579,7 +579,14 @@ def test_list_shows_a_message_in_a_row_and_in_json_with_nothing_personal(
         "  59 s  demo          -              1  550                     -          refused   5",
     ]
     document = json.loads(mail("list", "--json", server=absent_server).stdout)["messages"]
-    assert [message["state"] for message in document[4:]] == ["waiting", "refused"]
+    assert [(message["state"], message["next_try_at"] is None) for message in document] == [
+        ("given up", True),
+        ("waiting", False),
+        ("waiting", False),
+        ("in doubt", True),
+        ("waiting", False),
+        ("refused", True),
+    ]
     assert document[1] == {
         "message_id": "2",
         "reference": None,
