@@ -8,32 +8,10 @@ import pytest
 
 from app.errors import ApiError, ErrorCode
 
-STATUSES = {
-    "method_not_allowed": 405,
-    "invalid_body": 400,
-    "bad_captcha": 400,
-    "invalid_form_type": 400,
-    "invalid_email": 400,
-    "rate_limit": 429,
-    "rate_limit_exceeded": 429,
-    "mail_delivery_failed": 500,
-    "invalid_parameter": 400,
-    "api_version_sunset": 410,
-    "too_fast": 429,
-    "internal_error": 500,
-    "not_found": 404,
-    "endpoint_not_found": 404,
-    "unsupported_api_version": 404,
-}
-
-
-def test_the_catalogue_holds_each_code_with_its_status() -> None:
-    assert {str(row): row.status for row in ErrorCode} == STATUSES
-
 
 def test_no_two_codes_share_a_message_or_a_hint() -> None:
-    assert len({row.message for row in ErrorCode}) == len(STATUSES)
-    assert len({row.hint for row in ErrorCode}) == len(STATUSES)
+    assert len({row.message for row in ErrorCode}) == len(ErrorCode)
+    assert len({row.hint for row in ErrorCode}) == len(ErrorCode)
 
 
 @pytest.mark.parametrize("row", ErrorCode, ids=str)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tests.api.exchanges import Row
 from tests.factories import contact_body
 from tests.waiting import wait_until
 
@@ -102,6 +103,11 @@ class Server:
             body = response.read()
         self.wait_for_line_of(response)
         return response, body
+
+    def exchange(self, row: Row) -> tuple[http.client.HTTPResponse, bytes]:
+        """Send what a row of the table of exchanges sends."""
+        content_type = {"Content-Type": row.content_type} if row.body and row.content_type else {}
+        return self.request(row.method, row.target, row.body, row.headers | content_type)
 
     def post_form(self, **fields: Any) -> tuple[http.client.HTTPResponse, bytes]:
         """Post a form as the website sends it, with these fields changed."""

@@ -1,0 +1,49 @@
+"""Rows of the table of exchanges, answered by the real gunicorn."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.api.exchanges import CASES
+from tests.api.fields import hold
+from tests.client import validate_response
+from tests.server.gunicorn import Server
+
+ROWS = [
+    "form: of kind demo, /api/v1/contact",
+    "form: of a browser, /contact.php",
+    "form: with texts that are too long, /contact.php",
+    "honeypot: filled with 'x', /contact.php",
+    "captcha: 'K7M2Q', typed 'K7M2R', /contact.php",
+    "required field: email 'maria', /api/v1/contact",
+    "JSON: 30000 levels",
+    "urlencoded: Latin-1",
+    "length: application/json of 65,536 bytes, declared",
+    "length: application/json of 65,537 bytes, declared",
+    "content type: text/plain",
+    "discovery: index",
+    "document: of http://localhost",
+    "document: that is known",
+    "query: /api?section=x",
+    "method: HEAD /api/v1/health",
+    "method: DELETE /contact.php",
+    "page of another origin: asks whether it may use /contact.php",
+    "unknown path: '/api/v9'",
+    "quota: of both paths, /contact.php",
+    "quota: of /api/*, on an error",
+]
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_an_exchange(server: Server, name: str) -> None:
+    row, kept = CASES[name], server.mail_dir / "new"
+    for earlier in row.earlier:
+        server.exchange(earlier)
+    stored = len(list(kept.iterdir()))
+
+    response, body = server.exchange(row)
+
+    headers = response.getheaders()
+    validate_response(row.method, row.path, response.status, headers, body)
+    hold(row, response.status, headers, body, base=f"http://127.0.0.1:{server.port}")
+    assert len(list(kept.iterdir())) - stored == row.messages
