@@ -599,7 +599,7 @@ GROUPS["method"] = {
 UNKNOWN = {
     "not_found": (
         "/ /index.html /favicon.ico /static/ /static/openapi.json /openapi.json/ /contact /contact.php/ /contact.php/x"
-        " // //contact.php ///contact.php //api //api/v1 /API /apix /api;x /./api /ñ"
+        " // //contact.php ///contact.php //api //api\udcb2 //api/v1 /API /apix /api;x /./api /ñ"
     ),
     "endpoint_not_found": (
         "/api/ /api// /api//v1 /api/x /api/versioning/ /api/v1/ /api/v1//health /api/v1/health/ /api/v1/contact/"

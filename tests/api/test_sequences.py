@@ -71,8 +71,9 @@ STORIES = {
         f"POST {VERSIONED} 200 | +15 | POST {LEGACY} 429 | +15 | POST {LEGACY} 200 | +15 | POST {VERSIONED} 429 0/15"
     ),
     "what does not refuse makes nobody wait": (
-        f"60 GET /api 200 | +55 | POST {VERSIONED} 429 0/5 | POST {LEGACY} 200 0/30 | GET /api 429 0/5"
+        f"60 GET /api 200 | +55 | POST {VERSIONED} 429 0/5 | POST {LEGACY} 200 0/30 | GET {VERSIONED} 429 0/5"
     ),
+    "nor what does not count": f"60 GET /api 200 | POST {LEGACY} 200 0/30 | POST {LEGACY} 429 0/30",
     "with both spent, the longer wait is that of /api/*": (
         f"POST {VERSIONED} 200 | +20 | 58 GET /api 200 | POST {VERSIONED} 429 0/10/40 | +40 | POST {VERSIONED} 200"
     ),
