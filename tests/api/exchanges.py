@@ -620,6 +620,9 @@ GROUPS["unknown path"] = {
     "with POST": Row("POST /api/v9/contact", "unsupported_api_version", {"error.details": {"supported": ["v1"]}}),
     "with OPTIONS": Row("OPTIONS /api/x", "endpoint_not_found"),
     **{
+        f"with two slashes, {method}": Row(f"{method} /api//v1", "endpoint_not_found") for method in ("POST", "OPTIONS")
+    },
+    **{
         f"without a slash, {method} {path!r}": Row(f"{method} {path}", "invalid_body", reason("http"))
         for path in ("", "*", "api", "api/v1/health", "api/v1/contact", "contact.php", "x:api/v1/health")
         for method in ("GET", "POST", "OPTIONS")

@@ -40,18 +40,16 @@ class Measurement(NamedTuple):
     """Until the answer to the input came, at best."""
 
 
-def connector(address: str) -> Connect:
-    """Connects to HOST:PORT or unix:PATH."""
-    if address.startswith("unix:"):
+def connector(path: str) -> Connect:
+    """Connects to the socket there."""
 
-        def connect() -> socket.socket:
-            connection = socket.socket(socket.AF_UNIX)
-            connection.connect(address.removeprefix("unix:"))
-            return connection
+    def connect() -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(60)
+        connection.connect(path)
+        return connection
 
-        return connect
-    host, _, port = address.rpartition(":")
-    return lambda: socket.create_connection((host, int(port)), timeout=60)
+    return connect
 
 
 def exchange(connection: socket.socket, request: bytes) -> int:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import socket
 import statistics
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -17,14 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from app.api.body import MAX_BODY_BYTES
 from tests.attack.delay import Connect, ask, connector, measure
 from tests.attack.inputs import BODIES, REQUESTS
 from tests.deploy.load import Load, load, new_client
-from tests.deploy.site import Site, environment_file, site
-from tests.factories import SUNSET, contact_body
-from tests.mail.server import FLOOD, Act, SmtpServer
+from tests.deploy.site import Site, site
+from tests.factories import contact_body
 from tests.redis.server import RedisServer, way_to
-from tests.server.gunicorn import ROOT
 
 ANSWERS = 200
 """Requests of each kind by other visitors, while an attack goes on."""
@@ -43,7 +39,7 @@ def served(tmp_path: Path) -> Iterator[Site]:
 
 def own_socket(served: Site, instance: str = "0") -> Connect:
     """Connects to a process past nginx."""
-    return connector(f"unix:{served.directory}/run/{instance}/gunicorn.sock")
+    return connector(f"{served.directory}/run/{instance}/gunicorn.sock")
 
 
 def get(target: str, client: str = "203.0.113.1", fields: str = "") -> bytes:
@@ -87,41 +83,23 @@ class TestUnreadBodies:
 
 @pytest.mark.nightly
 class TestWorstInputs:
-    """Attack 2: one form that holds the interpreter's lock."""
+    """Attack 2: one request that holds the interpreter's lock."""
 
     LONGEST = 1.0
     """Seconds that another client may wait. The goal is 0.02, but a busy machine stops for longer; it once was 3.5."""
 
-    def test_no_form_stops_the_process(self, served: Site) -> None:
-        requests = {name: request for name, request in REQUESTS.items() if name in BODIES}
-
-        measured = list(measure(own_socket(served), requests, repetitions=3))
+    def test_none_stops_the_process(self, served: Site) -> None:
+        measured = list(measure(own_socket(served), REQUESTS, repetitions=3))
 
         worst = max(measured, key=lambda measurement: statistics.median(measurement.delays))
         assert statistics.median(worst.delays) < self.LONGEST, worst.name
-
-
-class TestOddTargets:
-    """Attack 3: a target that the router reads otherwise than the limits do."""
-
-    TARGET = "x:api/v1/health?://"
-
-    @pytest.mark.parametrize("environ", [{}, SUNSET], ids=["quota", "sunset"])
-    def test_it_reaches_no_view(self, tmp_path: Path, environ: dict[str, str]) -> None:
-        with site(tmp_path, "0", environ=environ) as served:
-            connect = own_socket(served)
-            for _ in range(QUOTA):
-                ask(connect, get("/api/v1/health"))
-            statuses = Counter(ask(connect, get(self.TARGET)) for _ in range(200))
-            through_nginx = served.exchange(get(self.TARGET)).status
-
-        assert statuses.keys() == {400}
-        assert through_nginx == 400
+        assert {measurement.status for measurement in measured} <= {200, 400, 404}
+        assert "unforeseen" not in served.log("0")
 
 
 @pytest.mark.nightly
 class TestExhaustion:
-    """Attack 4: threads."""
+    """Attack 3: threads."""
 
     THREADS = 42
     """The 32 of a process that serve requests, and some besides."""
@@ -147,54 +125,8 @@ class TestExhaustion:
 
 
 @pytest.mark.nightly
-class TestOddFiles:
-    """Attack 5: files in MAIL_DIR that are no messages."""
-
-    def test_only_messages_are_handed_over(self, tmp_path: Path) -> None:
-        with site(tmp_path, "0") as served:
-            assert served.request("POST", "/contact.php", body=contact_body()).status == 200
-        new = tmp_path / "mail" / "new"
-        (new / "folder").mkdir()
-        os.mkfifo(new / "fifo")
-        (new / ".probe-1").touch()
-        (new / "1700000000000000000.1.0123456789abcdef0123456789abcdef").touch()
-        (new / "letter").write_bytes("Subject: ñ\n\nHola\n".encode("latin-1"))
-        odd = {path.name for path in new.iterdir() if "Message-ID" not in text(path)}
-
-        with SmtpServer() as mail_server:
-            operate = [sys.executable, "-m", "flask", "--app", "wsgi", "mail"]
-            environ = os.environ | environment_file() | mail_server.environ | {"MAIL_DIR": str(tmp_path / "mail")}
-            for command in ("list", "resend"):
-                subprocess.run([*operate, command], cwd=ROOT, env=environ, timeout=30, check=False, capture_output=True)
-            mailed = len(mail_server.taken)
-
-        assert mailed == 1
-        assert {path.name for path in new.iterdir()} == odd
-
-
-def text(path: Path) -> str:
-    return path.read_text(errors="replace") if path.is_file() else ""
-
-
-class TestReplyWithoutEnd:
-    """Attack 6: a mail server that never stops answering."""
-
-    @pytest.mark.parametrize("act", [Act.FLOOD_WITH_LINES, Act.FLOOD_WITH_A_LINE])
-    def test_it_is_not_listened_to(self, tmp_path: Path, act: Act) -> None:
-        with (
-            SmtpServer({"MAIL": act}) as mail_server,
-            site(tmp_path, "0", environ=mail_server.environ | {"SMTP_TIMEOUT": "5"}) as served,
-        ):
-            answer = served.request("POST", "/contact.php", body=contact_body())
-            sent = max(connection.flooded for connection in mail_server.connections)
-
-        assert answer.code == "mail_delivery_failed"
-        assert sent < FLOOD
-
-
-@pytest.mark.nightly
 class TestHalfSentHeads:
-    """Attack 7: one address that takes all connections of nginx; limit_conn counts from the first whole head on."""
+    """Attack 4: one address that takes all connections of nginx; limit_conn counts from the first whole head on."""
 
     CONNECTIONS = 1600
     """More than twice what Debian's nginx.conf lets a process of nginx have."""
@@ -217,7 +149,7 @@ class TestHalfSentHeads:
 
 
 class TestLateAnswer:
-    """Attack 8: a shared storage that is slow once gives each client a second quota."""
+    """Attack 5: a shared storage that is slow once gives each client a second quota."""
 
     def test_one_late_answer_loosens_no_limit(self, tmp_path: Path) -> None:
         client = "203.0.113.1"
@@ -234,3 +166,8 @@ class TestLateAnswer:
         # The process whose answer is late may not know yet what the other one has admitted.
         assert statuses[200] <= QUOTA + 1
         assert statuses.keys() == {200, 429}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_no_body_is_refused_for_its_length(name: str) -> None:
+    assert len(BODIES[name][1]) <= MAX_BODY_BYTES

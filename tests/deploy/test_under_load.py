@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from h2.connection import H2Connection
 from h2.events import PingAckReceived
 
 from tests.deploy.load import Load, load, new_client
-from tests.deploy.site import SERVER_NAME, Site, site
+from tests.deploy.site import INSTANCES, SERVER_NAME, Site, site
 from tests.mail.server import SmtpServer
 from tests.waiting import wait_until
 
@@ -77,29 +77,58 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UnderLoad]:
         yield shared
 
 
-def test_a_reload_of_nginx_fails_no_request(shared: UnderLoad) -> None:
-    served = shared.serve("0", "1")
-    with load(served) as clients:
-        for _ in range(2):
-            clients.wait_for(ANSWERS)
-            served.nginx.send_signal(signal.SIGHUP)
-        clients.wait_for(ANSWERS)
-
-    assert clients.outcomes.keys() == ALL_WELL
-    shared.assert_each_message_arrived_once(clients)
+def reload_nginx(served: Site) -> Iterator[None]:
+    for _ in range(2):
+        yield
+        served.nginx.send_signal(signal.SIGHUP)
 
 
-@pytest.mark.parametrize("instances", [("0", "1"), ("0",)], ids=["two processes", "one process"])
-def test_a_reload_of_gunicorn_fails_no_request(shared: UnderLoad, instances: tuple[str, ...]) -> None:
+def reload_gunicorn(served: Site) -> Iterator[None]:
+    for instance in [*served.instances] * 2:
+        yield
+        old = served.worker(instance)
+        served.instances[instance].send_signal(signal.SIGHUP)
+        served.wait_for_exit(old)
+
+
+def upgrade(served: Site) -> Iterator[None]:
+    for instance in [*served.instances] * 2:
+        yield
+        served.restart(instance)
+
+
+def let_a_new_program_take_over(served: Site) -> Iterator[None]:
+    old = served.worker("0")
+    yield
+    served.instances["0"].send_signal(signal.SIGUSR2)
+    wait_until(lambda: served.worker("0") != old)
+    yield
+    served.stop("0")
+
+
+EVENTS: dict[str, tuple[Callable[[Site], Iterator[None]], tuple[str, ...]]] = {
+    "a reload of nginx": (reload_nginx, INSTANCES),
+    "reloads of gunicorn": (reload_gunicorn, INSTANCES),
+    "reloads of one gunicorn": (reload_gunicorn, ("0",)),
+    "an upgrade, one process after the other": (upgrade, INSTANCES),
+    "a new program that takes over": (let_a_new_program_take_over, ("0",)),
+}
+"""What is done between the answers, and to which instances."""
+
+
+@pytest.mark.parametrize(("event", "instances"), EVENTS.values(), ids=EVENTS)
+def test_no_request_fails(
+    shared: UnderLoad, event: Callable[[Site], Iterator[None]], instances: tuple[str, ...]
+) -> None:
     served = shared.serve(*instances)
     with load(served) as clients:
-        for instance in instances:
-            for _ in range(2):
-                clients.wait_for(ANSWERS)
-                old = served.worker(instance)
-                served.instances[instance].send_signal(signal.SIGHUP)
-                served.wait_for_exit(old)
+        for _ in event(served):
+            clients.wait_for(ANSWERS)
         clients.wait_for(ANSWERS)
+    if not served.instances:  # the program that took over is nobody's child
+        new = served.worker("0")
+        os.kill(int(re.findall(r"Listening at: \S+ \((\d+)\)", served.log("0"))[-1]), signal.SIGTERM)
+        served.wait_for_exit(new)
 
     assert clients.outcomes.keys() == ALL_WELL
     shared.assert_each_message_arrived_once(clients)
@@ -107,48 +136,17 @@ def test_a_reload_of_gunicorn_fails_no_request(shared: UnderLoad, instances: tup
 
 def test_workers_that_end_after_some_requests_fail_none(tmp_path: Path) -> None:
     with under_load(tmp_path, environ={"GUNICORN_CMD_ARGS": "--max-requests 40"}) as own:
-        served = own.serve("0", "1")
-        first = [served.worker(instance) for instance in ("0", "1")]
+        served = own.serve(*INSTANCES)
+        first = [served.worker(instance) for instance in INSTANCES]
         with load(served) as clients:
             for worker in first:
                 served.wait_for_exit(worker)
             clients.wait_for(ANSWERS)
-            renewed = sum(served.log(instance).count("Autorestarting worker") for instance in ("0", "1"))
+            renewed = sum(served.log(instance).count("Autorestarting worker") for instance in INSTANCES)
 
     assert renewed >= 2
     assert clients.outcomes.keys() == ALL_WELL
     own.assert_each_message_arrived_once(clients)
-
-
-def test_an_upgrade_of_one_process_after_the_other_fails_no_request(shared: UnderLoad) -> None:
-    served = shared.serve("0", "1")
-    with load(served) as clients:
-        for _ in range(2):
-            for instance in ("0", "1"):
-                clients.wait_for(ANSWERS)
-                served.restart(instance)
-        clients.wait_for(ANSWERS)
-
-    assert clients.outcomes.keys() == ALL_WELL
-    shared.assert_each_message_arrived_once(clients)
-
-
-def test_a_new_program_that_takes_over_fails_no_request(shared: UnderLoad) -> None:
-    served = shared.serve("0")
-    old = served.worker("0")
-    with load(served) as clients:
-        clients.wait_for(ANSWERS)
-        served.instances["0"].send_signal(signal.SIGUSR2)
-        wait_until(lambda: served.worker("0") != old)
-        clients.wait_for(ANSWERS)
-        served.stop("0")
-        clients.wait_for(ANSWERS)
-    new = served.worker("0")
-    os.kill(int(re.findall(r"Listening at: \S+ \((\d+)\)", served.log("0"))[-1]), signal.SIGTERM)
-    served.wait_for_exit(new)
-
-    assert clients.outcomes.keys() == ALL_WELL
-    shared.assert_each_message_arrived_once(clients)
 
 
 def test_a_stop_fails_no_request_that_was_accepted(shared: UnderLoad) -> None:
