@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging.config
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -49,17 +50,17 @@ def mailer() -> RecordingMailer:
     return RecordingMailer()
 
 
-@pytest.fixture
-def make_app(tmp_path: Path, mailer: RecordingMailer) -> Iterator[MakeApp]:
-    """Makes an app from environment variables; collaborators may be passed as ``create_app`` takes them.
+@contextmanager
+def making_apps(mail_dir: Path, mailer: RecordingMailer) -> Iterator[MakeApp]:
+    """Makes apps from environment variables; collaborators may be passed as ``create_app`` takes them.
 
-    Its limits are those of the tests; ``{"limits": None}`` leaves it its own. ``first_check`` is how many seconds it
-    may take until mail has been checked once.
+    Their limits are those of the tests; ``{"limits": None}`` leaves an app its own. ``first_check`` is how many seconds
+    it may take until mail has been checked once.
     """
     apps = []
 
     def make(*, collaborators: dict[str, Any] | None = None, first_check: float = 30, **environ: str) -> Flask:
-        settings = make_settings(tmp_path / "mail", **environ)
+        settings = make_settings(mail_dir, **environ)
         usual: dict[str, Any] = {"mailer": mailer, "limits": make_limits()}
         app = create_app(settings, **(usual | (collaborators or {})))
         app.config["PROPAGATE_EXCEPTIONS"] = False
@@ -71,6 +72,12 @@ def make_app(tmp_path: Path, mailer: RecordingMailer) -> Iterator[MakeApp]:
     yield make
     for app in apps:
         app.extensions["background"].stop()
+
+
+@pytest.fixture
+def make_app(tmp_path: Path, mailer: RecordingMailer) -> Iterator[MakeApp]:
+    with making_apps(tmp_path / "mail", mailer) as make:
+        yield make
 
 
 @pytest.fixture

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from email import message_from_bytes, policy
+from itertools import count
+from typing import cast
 
 import pytest
+from flask import Flask
 from werkzeug.test import Client
 
 from app.errors import ErrorCode
@@ -13,40 +17,61 @@ from app.mail.message import Message
 from tests.api.exchanges import CASES, CONTACT, MS, PATHS, PERSONAL, STATUSES, Row, send, typed
 from tests.api.fields import hold
 from tests.client import ValidatingClient
-from tests.conftest import MakeApp, MakeClient
+from tests.conftest import MakeApp, MakeClient, making_apps
 from tests.factories import REQUEST_ID, WRONG_BODY
 from tests.fakes import RecordingMailer
 
+ADDRESSES = (f"10.{number // 256}.{number % 256}.77" for number in count())
 
-def remaining(client: ValidatingClient) -> tuple[int, ...]:
+
+@pytest.fixture(scope="module")
+def mailer() -> RecordingMailer:
+    return RecordingMailer()
+
+
+@pytest.fixture(scope="module")
+def serve(mailer: RecordingMailer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeClient]:
+    """A client of the service with these settings. Rows share it, as each comes from an address of its own."""
+    with making_apps(tmp_path_factory.mktemp("exchanges"), mailer) as make:
+        apps: dict[tuple[tuple[str, str], ...], Flask] = {}
+
+        def serve(**settings: str) -> ValidatingClient:
+            key = tuple(settings.items())
+            app = apps[key] = apps.get(key) or make(**settings)
+            return cast("ValidatingClient", app.test_client())
+
+        yield serve
+
+
+def remaining(client: ValidatingClient, address: str) -> tuple[int, ...]:
     """What is left of the two quotas; to ask spends of neither."""
-    asked = (send(client, Row(f"OPTIONS {path}", 204)) for path in ("/api", "/contact.php"))
+    asked = (send(client, Row(f"OPTIONS {path}", 204), address) for path in ("/api", "/contact.php"))
     return tuple(int(response.headers["X-RateLimit-Remaining"]) for response in asked)
 
 
 @pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize("row", CASES.values(), ids=CASES)
-def test_an_exchange(
-    make_client: MakeClient, mailer: RecordingMailer, caplog: pytest.LogCaptureFixture, row: Row
-) -> None:
+def test_an_exchange(serve: MakeClient, mailer: RecordingMailer, caplog: pytest.LogCaptureFixture, row: Row) -> None:
+    client, address = serve(**row.settings), next(ADDRESSES)
     mailer.broken = row.mail_fails
-    client = make_client(**row.settings)
+    mailer.messages.clear()
     for earlier in row.earlier:
-        send(client, earlier)
-    sent, left = len(mailer.messages), remaining(client)
+        send(client, earlier, address)
+    sent, left = len(mailer.messages), remaining(client, address)
     caplog.clear()
     caplog.set_level("DEBUG")
 
-    response = send(client, row)
+    response = send(client, row, address)
 
     log = [record.getMessage() for record in caplog.records]
     state = hold(row, response.status_code, [*response.headers], response.data)
     assert state.reset_at == MS // 1000 + state.reset_after + 1  # NOW is half a second later
-    assert remaining(client) == (max(0, left[0] - row.spends_of_api), max(0, left[1] - row.spends_of_forms))
+    spent = (max(0, left[0] - row.spends_of_api), max(0, left[1] - row.spends_of_forms))
+    assert remaining(client, address) == spent
     messages = mailer.messages[sent:]
     assert len(messages) == row.messages
     assert all(row.says in text_of(message) for message in messages)
-    assert not [line for line in log if any(word in line for word in PERSONAL)]
+    assert not [line for line in log if any(word in line for word in (*PERSONAL, address))]
 
 
 def text_of(message: Message) -> str:
