@@ -252,6 +252,11 @@ CAPTCHAS: list[tuple[str | None, str | None, int | str]] = [
     ("K7M2Q", "", "bad_captcha"),
     ("K7M2", "K7M2", "bad_captcha"),
     ("K7M2QQ", "K7M2QQ", "bad_captcha"),
+    ("ñandú", "ÑANDÚ", 200),
+    ("abcd\u03c3", "abcd\u03c2", 200),
+    ("aB3dE", "aB3dE ", "bad_captcha"),
+    ("aßbcd", "assbcd", "bad_captcha"),
+    ("assbcd", "aßbcd", "bad_captcha"),
 ]
 """The code that was shown and the one that was typed."""
 GROUPS["captcha"] = {

@@ -52,8 +52,20 @@ WHOLE = {
     "a heart on fire": "❤\ufe0f\u200d🔥",
     "a person with a skin": "👩🏽\u200d💻",
     "a flag of letters": "🇺🇾",
+    "Malayalam": "അവന്\u200d",
+    "Malayalam in parentheses": "(മോഹന്\u200d)",
+    "Kurdish": "کوردستانه\u200c له",
+    "a Persian abbreviation": "۱۴۴۵ ه\u200d. ق.",  # noqa: RUF001 - no Latin letters
+    "Bengali": "হঠাত্\u200c করে",
     "spaces": " a  b   c  ",
     "tabs": "a\t\tb",
+}
+MARKS = "\u0301\u0489\u05b0\u0610\u064e\u06d6\u0e34\u0e48\u1ab0\u1dc0\u20dd\ua66f\ua674\ufe20"
+"""One of each range of marks."""
+TOWERS = {
+    **{ascii(mark): mark * 500 for mark in MARKS},
+    "different marks": "\u0301\u0489\u20dd\u0e48" * 125,
+    "marks with invisible characters between them": ("\u0301" * 6 + "\u200b\u200d") * 80,
 }
 
 
@@ -117,11 +129,20 @@ class TestVisible:
     def test_other_controls_become_spaces(self, control: str) -> None:
         assert visible(f"a{control}b") == "a b"
 
+    @pytest.mark.parametrize("tower", TOWERS.values(), ids=TOWERS)
+    def test_a_tower_of_marks_does_not_reach_other_lines(self, tower: str) -> None:
+        assert visible(f"a{tower}b") == f"a{tower[:6]}b"
+
 
 class TestOneLine:
     @pytest.mark.parametrize("space", [*LINE_BREAKS, "\t", "\0", " \n ", "\u3000\xa0", "\u200b \u200b"], ids=ascii)
     def test_white_space_becomes_one_space(self, space: str) -> None:
         assert one_line(f"{space}uno{space}dos{space}") == "uno dos"
+
+    @pytest.mark.parametrize("space", ["\u1680", "\u2003", "\u3000"], ids=ascii)
+    @pytest.mark.parametrize("follower", ["\u200c", "\u200d", "\ufe0f"], ids=ascii)
+    def test_a_joiner_or_selector_behind_a_space_is_invisible(self, space: str, follower: str) -> None:
+        assert one_line(f"{space}{follower}{space}") == ""
 
     def test_what_joins_letters_leaves_no_space(self) -> None:
         assert one_line("u\u200bno") == "uno"

@@ -9,7 +9,7 @@ from app.contact.composer import Composer
 from app.contact.submission import KINDS
 from app.mail.message import Message
 from app.mailbox import Mailbox
-from tests.contact.submissions import checked
+from tests.contact.reading import checked
 from tests.factories import REQUEST_ID
 
 SENDER = Mailbox("web@example.com", "Formulario de España")
