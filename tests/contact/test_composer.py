@@ -86,18 +86,18 @@ def test_the_header_of_a_message() -> None:
     recipients = [Mailbox("a@example.com", "Ventas, Uruguay"), Mailbox("b@example.com")]
 
     with freeze_time("2030-01-01 12:00:00"):
-        message = compose(Composer(SENDER, lambda _: recipients, UTC_ZONE))
+        message = compose(Composer(SENDER, {"ventas": recipients}.__getitem__, UTC_ZONE), form_type="ventas")
 
     parsed = parse(message.content)
     assert {name: str(value) for name, value in parsed.items() if name not in ("Message-ID", "Content-Type")} == {
         "From": "Formulario de España <web@example.com>",
         "To": '"Ventas, Uruguay" <a@example.com>, b@example.com',
         "Reply-To": "María Ñúñez <maria@example.com>",
-        "Subject": f"Demo: Comercio Ejemplo S.L. · {REFERENCE}",
+        "Subject": f"Ventas: Comercio Ejemplo S.L. · {REFERENCE}",
         "Date": "Tue, 01 Jan 2030 12:00:00 +0000",
         "Auto-Submitted": "auto-generated",
         "X-Auto-Response-Suppress": "All",
-        "X-Form-Type": "demo",
+        "X-Form-Type": "ventas",
         "X-Reference": REFERENCE,
         "MIME-Version": "1.0",
     }

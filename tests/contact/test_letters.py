@@ -339,6 +339,7 @@ EXACT_TEXTS = {
     "Spanish": "¿Cuánto cuesta? ¡Mañana! — «señal» €",
     "equals signs": "a=b==c=3D= =",
     "spaces": "  a  b   c \n d  \n",
+    "tabs": "a\tb\n\tc",
     "dots": "a\n.\n..\n.b",
     "empty lines": "a\n\n\nb",
     "a line like an mbox separator": "a\nFrom b\n>From c",
@@ -363,6 +364,7 @@ def test_the_message_arrives_as_it_was_typed_and_ends_the_letter(message: str) -
     content = compose(mensaje=message, otro="x").content
 
     assert part(content, "plain").partition("\n\nMensaje\n\n")[2] == f"{message}\n"
+    assert "\n".join(read(content)).endswith(f"\n\nMensaje\n\n{message}\n")  # and the HTML agrees
     assert b"\r\nFrom " not in content
 
 
