@@ -10,8 +10,7 @@ from itertools import islice, product
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from flask.testing import FlaskClient
-from werkzeug.test import TestResponse
+from werkzeug.test import Client, TestResponse
 
 from tests.attack.inputs import BODIES as COSTLY
 from tests.client import DOCUMENT
@@ -37,6 +36,8 @@ VALID = {
 CLIENT = "198.51.100.77"
 PERSONAL = ("Zoraida", "zoraida@", "611 222", "Almazara")
 """What no log may show, of what the rows send."""
+SERVICE_DESC = '</openapi.json>; rel="service-desc"'
+"""The Link of every response under /api and of the document."""
 ACCEPTED = "Hemos recibido su mensaje. Nuestro equipo comercial se pondrá en contacto con usted."
 STATUSES = {
     "method_not_allowed": 405,
@@ -103,14 +104,23 @@ class Row(NamedTuple):
 
     @property
     def query(self) -> str:
-        return self.request.partition("?")[2]
+        return self.target.partition("?")[2]
+
+    @property
+    def sent_headers(self) -> dict[str, str]:
+        """Those of a client that is no test client: with the type of the body."""
+        return self.headers | ({"Content-Type": self.content_type} if self.body and self.content_type else {})
+
+    @property
+    def is_under_v1(self) -> bool:
+        return f"{self.path}/".startswith("/api/v1/")
 
     @property
     def earlier(self) -> Iterator[Row]:
         """The requests that came before."""
         for step in self.before:
             times, request = step.split(" ", 1) if step[0].isdigit() else ("1", step)
-            yield from [Row(request, 0, body=typed() if request.startswith("POST") else None)] * int(times)
+            yield from [usual(request)] * int(times)
 
     @property
     def spends_of_api(self) -> bool:
@@ -126,7 +136,12 @@ class Row(NamedTuple):
         return int(self.method == "POST" and self.status == 200) if self.sends is None else self.sends
 
 
-def send(client: FlaskClient, row: Row, address: str = CLIENT) -> TestResponse:
+def usual(request: str) -> Row:
+    """The request, with a valid form where it is a POST."""
+    return Row(request, 0, body=typed() if request.startswith("POST") else None)
+
+
+def send(client: Client, row: Row, address: str = CLIENT) -> TestResponse:
     # PEP 3333 passes the bytes of a path on as Latin-1. The client itself would take //api for a host.
     environ = {"PATH_INFO": row.path.encode(errors="surrogateescape").decode("latin-1"), "REMOTE_ADDR": address}
     return client.open(
@@ -529,7 +544,6 @@ BEHIND = {"TRUSTED_PROXIES": "1"}
 PAY = "https://pay.example.com/base"
 OPERATOR = {"PUBLIC_BASE_URL": f"{PAY}/"}
 PRIVATE = {"Cache-Control": "private, max-age=300"}
-DESCRIPTION = '</openapi.json>; rel="service-desc"'
 DESCRIBED = {"Link": '</base/openapi.json>; rel="service-desc"'}
 ENDING = {"API_V1_DEPRECATED_ON": "2030-01-01", "API_V1_SUNSET_ON": "2031-01-01", "API_V1_SUCCESSOR": "/api/v2"}
 DOCUMENTS: list[tuple[str, dict[str, str], dict[str, Any]]] = [
@@ -708,7 +722,7 @@ GROUPS["page of another origin"] = {
 
 GROUPS["version that ends"] = {
     "index": Row(
-        "GET /api/v1", 200, settings=ENDING, fields={"Link": f'</api/v2>; rel="successor-version", {DESCRIPTION}'}
+        "GET /api/v1", 200, settings=ENDING, fields={"Link": f'</api/v2>; rel="successor-version", {SERVICE_DESC}'}
     ),
     "quota of forms": Row("POST /api/v1/contact", "rate_limit", settings=ENDING, before=("POST /contact.php",)),
     "quota of /api/*": Row("GET /api/v1", "rate_limit_exceeded", settings=ENDING, before=("60 GET /api",)),

@@ -9,7 +9,7 @@ from typing import Any
 
 from werkzeug.test import TestResponse
 
-from tests.api.exchanges import BASE, CONTACT, Row, member
+from tests.api.exchanges import BASE, CONTACT, SERVICE_DESC, Row, member
 from tests.factories import API_QUOTA, CONTACT_QUOTA, REQUEST_ID
 from tests.fuzz.inspection import State, read_state
 
@@ -33,10 +33,6 @@ VARYING = (
     "X-RateLimit-Remaining",
     "X-RateLimit-Reset",
 )
-
-
-SERVICE_DESC = '</openapi.json>; rel="service-desc"'
-"""The Link of every response under /api and of the document."""
 
 
 def signals(response: TestResponse) -> dict[str, str]:
@@ -88,7 +84,7 @@ def agrees(found: Any, expected: Any) -> bool:
 def hold(row: Row, status: int, headers: Sequence[tuple[str, str]], body: bytes, *, base: str = BASE) -> State:
     """Hold an answer to its row and to what is said of every response; returns what it states of the quota."""
     state = read_state(status, headers)
-    of_v1, on_contact = f"{row.path}/".startswith("/api/v1/"), row.path in CONTACT and row.code != "rate_limit_exceeded"
+    on_contact = row.path in CONTACT and row.code != "rate_limit_exceeded"
     answer = json.loads(body.replace(base.encode(), BASE.encode())) if body else {}
     fields: dict[str, str] = {}
     for name, value in headers:
@@ -106,7 +102,7 @@ def hold(row: Row, status: int, headers: Sequence[tuple[str, str]], body: bytes,
     assert (fields["X-Request-ID"] == REQUEST_ID) == (row.fields.get("X-Request-ID") == REQUEST_ID)
     assert (fields["Cache-Control"] != "no-store") == (row.path == "/openapi.json" and status in {200, 304})
     assert fields.get("Content-Type") == (None if status in {204, 304} else "application/json")
-    assert (state.sunset is not None) == ("API_V1_SUNSET_ON" in row.settings and of_v1)
+    assert (state.sunset is not None) == ("API_V1_SUNSET_ON" in row.settings and row.is_under_v1)
     granted = {name for name in row.fields if name.startswith("Access-Control-")}
     everybody = READ if granted or "CORS_ORIGINS" not in row.settings else set()
     assert {name for name in fields if name.startswith("Access-Control-")} == granted | everybody

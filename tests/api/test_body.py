@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from app.api.body import PARSERS, read_fields
 from app.errors import ApiError
-from tests.api.exchanges import FORM, JSON, LIMIT, nested, with_member
+from tests.api.exchanges import CHUNKED, FORM, JSON, LIMIT, nested, with_member
 
-CHUNKED: dict[str, Any] = {"CONTENT_LENGTH": "", "wsgi.input_terminated": True}
-"""What a server's WSGI environ says of a body in chunks: no length, but an end of the stream."""
 VALID = with_member('"x":1')
 LONG = with_member(b'"x":"' + b"y" * 5000 + b'"')
 

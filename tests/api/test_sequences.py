@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import app
 from app.mail.message import Message
 from app.ratelimit.window import Policy
-from tests.api.exchanges import CLIENT, CONTACT, MS, Row, form, send, typed
+from tests.api.exchanges import CLIENT, CONTACT, MS, form, send, usual
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.fakes import RecordingMailer
@@ -28,8 +28,7 @@ STEP = re.compile(r"(?:@(\S+) )?(?:(\d+) )?([A-Z]+) (/\S*)(?: (\d{3}))?(?: (\d+)
 
 
 def ask(client: ValidatingClient, method: str, path: str, address: str = CLIENT) -> tuple[int, State]:
-    row = Row(f"{method} {path}", 0, body=typed() if method == "POST" else None)
-    response = send(client, row, address)
+    response = send(client, usual(f"{method} {path}"), address)
     state = read_state(response.status_code, response.headers.items())
     assert abs(time.time() + state.reset_after - state.reset_at) <= 1
     return response.status_code, state

@@ -12,7 +12,7 @@ from freezegun.api import FrozenDateTimeFactory
 from werkzeug.test import Client, TestResponse
 
 from app.versions import Lifecycle, Version, Versions
-from tests.api.exchanges import PREFLIGHT, Row, member, send, typed
+from tests.api.exchanges import PREFLIGHT, Row, member, send, usual
 from tests.api.fields import assert_contract, signals
 from tests.conftest import MakeApp, MakeClient
 from tests.factories import API_QUOTA
@@ -63,8 +63,7 @@ REQUESTS: dict[str, tuple[int, int]] = {
 
 def ask(app: Flask, request: str) -> TestResponse:
     """Asks as a client does; the app's own test client takes only what the document describes."""
-    row = Row(request, 0)
-    return Client(app).open("/", method=row.method, query_string=row.query, environ_overrides={"PATH_INFO": row.path})
+    return send(Client(app), Row(request, 0))
 
 
 def data(app: Flask, target: str) -> dict[str, Any]:
@@ -85,14 +84,13 @@ def test_a_response_under_v1_signals_its_end_and_no_other_does(
 ) -> None:
     clock.move_to("2025-01-01")
     client = make_client(**ANNOUNCED)
-    row = Row(request_, 0, body=typed() if request_.startswith("POST") else None, headers=PREFLIGHT)
+    row = usual(request_)._replace(headers=PREFLIGHT)
     clock.move_to(moment)
 
     response = send(client, row)
 
-    is_v1 = f"{row.path}/".startswith("/api/v1/")
     assert response.status_code == statuses[MOMENTS[moment] == "sunset"]
-    assert signals(response) == (SIGNALS if is_v1 and MOMENTS[moment] != "current" else {})
+    assert signals(response) == (SIGNALS if row.is_under_v1 and MOMENTS[moment] != "current" else {})
     assert ("Allow" in response.headers) == (response.status_code in {204, 405})
     assert len(mailer.messages) == (row.method == "POST" and response.status_code == 200)
 
@@ -170,11 +168,11 @@ def test_a_response_names_the_version_that_served_it_and_only_v1_signals_an_end(
 ) -> None:
     response = ask(two, request_)
 
-    path = Row(request_, 0).path
-    caching = response.headers["Cache-Control"] if path == "/openapi.json" else "no-store"
+    row = Row(request_, 0)
+    caching = response.headers["Cache-Control"] if row.path == "/openapi.json" else "no-store"
     assert response.status_code == served[0]
     assert_contract(response, API_Version=served[1], Cache_Control=caching)
-    assert signals(response) == (SIGNALS if f"{path}/".startswith("/api/v1/") else {})
+    assert signals(response) == (SIGNALS if row.is_under_v1 else {})
 
 
 ANSWERS: dict[str, tuple[str, Any]] = {

@@ -21,8 +21,8 @@ from zoneinfo import ZoneInfo
 import pytest
 import trustme
 
-from tests.api.exchanges import CASES, Row
-from tests.api.fields import CONSTANT, SERVICE_DESC, hold
+from tests.api.exchanges import CASES, SERVICE_DESC, Row
+from tests.api.fields import CONSTANT, hold
 from tests.client import validate_response
 from tests.deploy.load import CONNECTIONS_OF_A_CLIENT, holding_connections, new_client
 from tests.deploy.site import INSTANCES, OWN_NAME, RELAY, RELAYED, SERVER_NAME, Answer, Site, site
@@ -108,10 +108,8 @@ def validate(answer: Answer, method: str = "GET", path: str = "/refused") -> Non
 
 
 def send(place: Place, row: Row, client: str) -> Answer:
-    """What a row sends, from a client that takes gzip, reported as the row's own answer."""
-    headers = {"Host": place.name, "Accept-Encoding": "gzip", "X-Limited": "service"} | row.headers
-    if row.body is not None and row.content_type:
-        headers["Content-Type"] = row.content_type
+    """What a row sends, from a client that takes gzip and that the website would limit."""
+    headers = {"Host": place.name, "Accept-Encoding": "gzip", "X-Limited": "service"} | row.sent_headers
     return place.site.request(row.method, row.target, client=client, body=row.body, headers=headers)
 
 

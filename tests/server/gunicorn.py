@@ -106,8 +106,7 @@ class Server:
 
     def exchange(self, row: Row) -> tuple[http.client.HTTPResponse, bytes]:
         """Send what a row of the table of exchanges sends."""
-        content_type = {"Content-Type": row.content_type} if row.body and row.content_type else {}
-        return self.request(row.method, row.target, row.body, row.headers | content_type)
+        return self.request(row.method, row.target, row.body, row.sent_headers)
 
     def post_form(self, **fields: Any) -> tuple[http.client.HTTPResponse, bytes]:
         """Post a form as the website sends it, with these fields changed."""
