@@ -109,7 +109,7 @@ def hold(row: Row, status: int, headers: Sequence[tuple[str, str]], body: bytes,
     assert fields.get("Access-Control-Expose-Headers") in (EXPOSED, None)
     if row.code and body:
         hold_error(row, answer, state)
-        assert b"\\u" not in body
+    assert b"\\u" not in body or row.path == "/openapi.json"
     return state
 
 

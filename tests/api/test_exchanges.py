@@ -79,11 +79,12 @@ def test_every_path_is_asked(make_app: MakeApp) -> None:
 @pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize("path", CONTACT)
 @pytest.mark.parametrize("rest", [typed(), json.dumps(WRONG_BODY).encode()], ids=["valid", "all wrong"])
+@pytest.mark.parametrize("trap", ["x", " ", "\n", "\u00a0", "https://spam.example"], ids=ascii)
 def test_a_filled_honeypot_is_answered_exactly_as_an_accepted_form(
-    make_client: MakeClient, path: str, rest: bytes
+    make_client: MakeClient, path: str, rest: bytes, trap: str
 ) -> None:
     row = Row(f"POST {path}", 200, settings={"TRUSTED_PROXIES": "1"}, headers={"X-Request-ID": REQUEST_ID})
-    trapped = json.dumps(json.loads(rest) | {"_bp_check": "https://spam.example"}).encode()
+    trapped = json.dumps(json.loads(rest) | {"_bp_check": trap}).encode()
 
     accepted, discarded = (send(make_client(**row.settings), row._replace(body=body)) for body in (typed(), trapped))
 
@@ -93,7 +94,7 @@ def test_a_filled_honeypot_is_answered_exactly_as_an_accepted_form(
 
 @pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize(
-    "target", ["/api", "/api/versioning", "/api/v1", "/api/v1/health?verbose=true", "/openapi.json"]
+    "target", ["/api", "/api/versioning", "/api/v1", "/api/v1/health", "/api/v1/health?verbose=true", "/openapi.json"]
 )
 def test_head_has_the_headers_of_get_and_no_body(make_client: MakeClient, target: str) -> None:
     row = Row(f"GET {target}", 200, settings={"TRUSTED_PROXIES": "1"}, headers={"X-Request-ID": REQUEST_ID})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import datetime
 
 import pytest
 
@@ -40,6 +41,8 @@ def test_all_callers_share_one_check(make_client: MakeClient, mail_fails: bool, 
     answers = [client.get(PATH).get_json()["data"] for _ in range(20)]
 
     assert {answer["status"] for answer in answers} == {status}
+    assert answers[0].keys() == {"status", "version", "timestamp", "checks"}
+    assert datetime.fromisoformat(answers[0]["timestamp"]).tzinfo is not None
     assert [answer["checks"] for answer in answers] == [{"api": "ok", "mail": check}] * 20
     assert mailer.checks == 1
 

@@ -9,17 +9,17 @@ from datetime import timedelta
 
 import pytest
 from freezegun.api import FrozenDateTimeFactory
-from hypothesis import HealthCheck, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import app
 from app.mail.message import Message
 from app.ratelimit.window import Policy
-from tests.api.exchanges import CLIENT, CONTACT, MS, form, send, usual
+from tests.api.exchanges import CLIENT, CONTACT, form, send, usual
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.fakes import RecordingMailer
-from tests.fuzz.cases import addresses
+from tests.fuzz.cases import LONGER_CASES, addresses, fuzzed
 from tests.fuzz.inspection import State, read_state
 
 VERSIONED, LEGACY = CONTACT
@@ -27,8 +27,8 @@ STEP = re.compile(r"(?:@(\S+) )?(?:(\d+) )?([A-Z]+) (/\S*)(?: (\d{3}))?(?: (\d+)
 """Client, times, method, path, then what the last answer states: status, requests left, seconds to the reset, wait."""
 
 
-def ask(client: ValidatingClient, method: str, path: str, address: str = CLIENT) -> tuple[int, State]:
-    response = send(client, usual(f"{method} {path}"), address)
+def ask(client: ValidatingClient, request: str, address: str = CLIENT) -> tuple[int, State]:
+    response = send(client, usual(request), address)
     state = read_state(response.status_code, response.headers.items())
     assert abs(time.time() + state.reset_after - state.reset_at) <= 1
     return response.status_code, state
@@ -46,7 +46,7 @@ def play(client: ValidatingClient, clock: FrozenDateTimeFactory, story: str) -> 
         assert parts, step
         address, times, method, path, *stated = parts.groups()
         for _ in range(int(times or 1)):
-            status, state = ask(client, method, path, address or CLIENT)
+            status, state = ask(client, f"{method} {path}", address or CLIENT)
         seen = f" {status}"
         if stated[1] is not None:
             seen += f" {state.remaining}/{state.reset_after}"
@@ -103,7 +103,7 @@ def test_a_sequence(make_client: MakeClient, clock: FrozenDateTimeFactory, story
 def test_an_app_grants_the_quotas_of_the_service(make_client: MakeClient, policy: Policy, request_: str) -> None:
     client = make_client(collaborators={"limits": None})
 
-    states = [ask(client, *request_.split())[1] for _ in range(policy.quota + 1)]
+    states = [ask(client, request_)[1] for _ in range(policy.quota + 1)]
 
     assert {state.policy for state in states} == {policy}
     assert [state.remaining for state in states] == [*reversed(range(policy.quota)), 0]
@@ -117,40 +117,57 @@ def test_the_state_after_a_slow_delivery_is_that_of_the_response(
             super().deliver(message)
             clock.tick(12)
 
-    status, state = ask(make_client(collaborators={"mailer": SlowMailer()}), "POST", LEGACY)
+    status, state = ask(make_client(collaborators={"mailer": SlowMailer()}), f"POST {LEGACY}")
 
     assert (status, state.remaining, state.reset_after) == (200, 0, 18)
 
 
-@pytest.mark.parametrize("offset", [-1_999, 0, 27_500, 28_001, 61_234])
-def test_a_form_that_came_too_early_passes_after_the_wait(
-    make_client: MakeClient, clock: FrozenDateTimeFactory, offset: int
+REQUESTS = ["GET /api", "GET /api/x", "HEAD /openapi.json", f"OPTIONS {VERSIONED}", f"PUT {LEGACY}"]
+REQUESTS += [f"POST {VERSIONED}", f"POST {LEGACY}"]
+EDGES = [0.000001, 0.5, 1.0, 29.999999, 30.0, 59.999999, 60.0]
+PAUSES = (st.sampled_from(EDGES) | st.floats(0.000001, 61)).map(lambda seconds: round(seconds, 6))
+STEPS = PAUSES | st.tuples(st.sampled_from(REQUESTS), st.integers(1, 3) | st.integers(55, 62))
+FRACTIONS = st.integers(0, 999_999)
+
+
+@settings(fuzzed, max_examples=LONGER_CASES)
+@given(steps=st.lists(STEPS, min_size=1, max_size=12), microseconds=FRACTIONS)
+def test_whoever_waits_as_told_passes_and_nothing_is_gained_without_waiting(
+    client: ValidatingClient, clock: FrozenDateTimeFactory, steps: list[float | tuple[str, int]], microseconds: int
 ) -> None:
-    client, row = make_client(), form("too_fast", ts=MS + offset)._replace(request=f"POST {LEGACY}")
-
-    clock.tick(int(send(client, row).headers["Retry-After"]))
-
-    assert send(client, row).status_code == 200
-
-
-REQUESTS = [("GET", "/api"), ("OPTIONS", VERSIONED), ("PUT", LEGACY), ("POST", VERSIONED), ("POST", LEGACY)]
-PAUSES = [0.000001, 0.5, 1.0, 29.999999, 30.0, 59.999999, 60.0]
-STEPS = st.sampled_from(PAUSES) | st.tuples(st.sampled_from(REQUESTS), st.integers(1, 3) | st.integers(55, 62))
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=8)
-@given(steps=st.lists(STEPS, min_size=1, max_size=6))
-def test_whoever_waits_as_told_passes(
-    client: ValidatingClient, clock: FrozenDateTimeFactory, steps: list[float | tuple[tuple[str, str], int]]
-) -> None:
+    clock.tick(timedelta(microseconds=microseconds))
     address = next(addresses)
+    left: dict[tuple[int, int], int] = {}
     for step in steps:
         if isinstance(step, float):
             clock.tick(timedelta(seconds=step))
+            left.clear()
             continue
         for _ in range(step[1]):
-            status, state = ask(client, *step[0], address)
+            now = time.time_ns()
+            _, state = ask(client, step[0], address)
+            assert state.remaining <= left.get(state.policy, state.policy[0])
+            assert 0 <= state.reset_at * 10**9 - now - (state.reset_after - 1) * 10**9 < 2 * 10**9
+            left[state.policy] = state.remaining
             if state.retry_after is not None:
                 clock.tick(timedelta(seconds=state.retry_after))
-                status, state = ask(client, *step[0], address)
-            assert status != 429
+                left.clear()
+                status, _ = ask(client, step[0], address)
+                assert status != 429
+
+
+@settings(fuzzed, max_examples=LONGER_CASES)
+@given(age=st.integers(-3_590_000, 1_999) | st.integers(3_600_001, 10**10), microseconds=FRACTIONS)
+@example(age=1_999, microseconds=999_999)
+def test_a_form_that_was_sent_too_early_or_too_late_passes_after_the_wait(
+    client: ValidatingClient, clock: FrozenDateTimeFactory, age: int, microseconds: int
+) -> None:
+    clock.tick(timedelta(microseconds=microseconds))
+    now, address = time.time_ns() // 10**6, next(addresses)
+    first = send(client, form("too_fast", ts=now - age)._replace(request=f"POST {LEGACY}"), address)
+
+    clock.tick(int(first.headers["Retry-After"]))
+
+    rendered = now if age > 3_600_000 else now - age
+    assert first.status_code == 429
+    assert send(client, form(200, ts=rendered)._replace(request=f"POST {LEGACY}"), address).status_code == 200

@@ -12,7 +12,7 @@ from freezegun.api import FrozenDateTimeFactory
 from werkzeug.test import Client, TestResponse
 
 from app.versions import Lifecycle, Version, Versions
-from tests.api.exchanges import PREFLIGHT, Row, member, send, usual
+from tests.api.exchanges import NO_END, PREFLIGHT, Row, member, send, usual
 from tests.api.fields import assert_contract, signals
 from tests.conftest import MakeApp, MakeClient
 from tests.factories import API_QUOTA
@@ -29,6 +29,15 @@ SIGNALS = {
     "Sunset": "Tue, 30 Jun 2026 00:00:00 GMT",
     "Link": f'<{SUCCESSOR}>; rel="successor-version"',
 }
+ENDING = {
+    "version": "v1",
+    "status": "deprecated",
+    "base_path": "/api/v1",
+    "deprecated_on": "2026-01-01",
+    "sunset_on": "2026-06-30",
+    "successor": SUCCESSOR,
+}
+STAYING = NO_END | {"version": "v2", "base_path": "/api/v2"}
 MOMENTS = {
     "2025-06-01T12:00:00": "current",
     "2025-12-31T23:59:59.999999": "current",
@@ -90,6 +99,9 @@ def test_a_response_under_v1_signals_its_end_and_no_other_does(
     response = send(client, row)
 
     assert response.status_code == statuses[MOMENTS[moment] == "sunset"]
+    assert response.headers["Access-Control-Allow-Origin"] == "*"
+    if response.status_code == 410 and row.method != "HEAD":
+        assert response.get_json()["error"]["code"] == "api_version_sunset"
     assert signals(response) == (SIGNALS if row.is_under_v1 and MOMENTS[moment] != "current" else {})
     assert ("Allow" in response.headers) == (response.status_code in {204, 405})
     assert len(mailer.messages) == (row.method == "POST" and response.status_code == 200)
@@ -105,14 +117,7 @@ def test_the_index_and_the_policy_say_where_v1_stands_wherever_the_server_does(
         state = data(app, "/api/versioning?version=v1")
         listed = [data(app, "/api/versioning"), data(app, "/api")["versions"]]
 
-    assert state == {
-        "version": "v1",
-        "status": status,
-        "base_path": "/api/v1",
-        "deprecated_on": "2026-01-01",
-        "sunset_on": "2026-06-30",
-        "successor": SUCCESSOR,
-    }
+    assert state == ENDING | {"status": status}
     assert [each["supported"] for each in listed] == [[] if status == "sunset" else ["v1"]] * 2
     assert [each["deprecated"] for each in listed] == [["v1"] if status == "deprecated" else []] * 2
 
@@ -131,47 +136,51 @@ def two(make_app: MakeApp, clock: FrozenDateTimeFactory) -> Flask:
     return app
 
 
-SERVED: dict[str, tuple[int, str]] = {
-    "GET /api/v2": (200, "v2"),
-    "HEAD /api/v2/health": (200, "v2"),
-    "POST /api/v2/contact": (202, "v2"),
-    "GET /api/v2/x": (404, "v2"),
-    "GET /api/v2/": (404, "v2"),
-    "DELETE /api/v2/contact": (405, "v2"),
-    "OPTIONS /api/v2/contact": (204, "v2"),
-    "GET /api/v1": (200, "v1"),
-    "GET /api/v1?method=x": (400, "v1"),
-    "POST /api/v1/contact": (400, "v1"),
-    "GET /api/v1/x": (404, "v1"),
-    "DELETE /api/v1": (405, "v1"),
-    "OPTIONS /api/v1": (204, "v1"),
-    "POST /contact.php": (400, "v1"),
-    "GET /contact.php": (405, "v1"),
-    "OPTIONS /contact.php": (204, "v1"),
-    "GET /api": (200, "v2"),
-    "OPTIONS /api": (204, "v2"),
-    "GET /api/versioning": (200, "v2"),
-    "GET /api/versioning?version=v3": (400, "v2"),
-    "GET /openapi.json": (200, "v2"),
-    "GET /api/x": (404, "v2"),
-    "GET /api/v3": (404, "v2"),
-    "GET /api/v1x": (404, "v2"),
-    "GET /x": (404, "v2"),
-    "GET *": (400, "v2"),
+SERVED: dict[str, tuple[int, int, str]] = {
+    "GET /api/v2": (200, 200, "v2"),
+    "HEAD /api/v2/health": (200, 200, "v2"),
+    "POST /api/v2/contact": (202, 202, "v2"),
+    "GET /api/v2/x": (404, 404, "v2"),
+    "GET /api/v2/": (404, 404, "v2"),
+    "DELETE /api/v2/contact": (405, 405, "v2"),
+    "OPTIONS /api/v2/contact": (204, 204, "v2"),
+    "GET /api/v1": (200, 410, "v1"),
+    "GET /api/v1?method=x": (400, 410, "v1"),
+    "POST /api/v1/contact": (400, 410, "v1"),
+    "GET /api/v1/x": (404, 410, "v1"),
+    "DELETE /api/v1": (405, 410, "v1"),
+    "OPTIONS /api/v1": (204, 204, "v1"),
+    "POST /contact.php": (400, 400, "v1"),
+    "GET /contact.php": (405, 405, "v1"),
+    "OPTIONS /contact.php": (204, 204, "v1"),
+    "GET /api": (200, 200, "v2"),
+    "OPTIONS /api": (204, 204, "v2"),
+    "GET /api/versioning": (200, 200, "v2"),
+    "GET /api/versioning?version=v3": (400, 400, "v2"),
+    "GET /openapi.json": (200, 200, "v2"),
+    "GET /api/x": (404, 404, "v2"),
+    "GET /api/v3": (404, 404, "v2"),
+    "GET /api/v1x": (404, 404, "v2"),
+    "GET /x": (404, 404, "v2"),
+    "GET *": (400, 400, "v2"),
 }
-"""Requests, their status and the version that serves them."""
+"""Requests, their status until the sunset and after it, and the version that serves them."""
 
 
+@pytest.mark.parametrize("after", [False, True], ids=["deprecated", "sunset"])
 @pytest.mark.parametrize(("request_", "served"), SERVED.items(), ids=SERVED)
 def test_a_response_names_the_version_that_served_it_and_only_v1_signals_an_end(
-    two: Flask, request_: str, served: tuple[int, str]
+    two: Flask, clock: FrozenDateTimeFactory, request_: str, served: tuple[int, int, str], *, after: bool
 ) -> None:
+    if after:
+        clock.move_to("2026-06-30")
+
     response = ask(two, request_)
 
     row = Row(request_, 0)
     caching = response.headers["Cache-Control"] if row.path == "/openapi.json" else "no-store"
-    assert response.status_code == served[0]
-    assert_contract(response, API_Version=served[1], Cache_Control=caching)
+    assert response.status_code == served[after]
+    assert_contract(response, API_Version=served[2], Cache_Control=caching)
     assert signals(response) == (SIGNALS if row.is_under_v1 else {})
 
 
@@ -181,11 +190,13 @@ ANSWERS: dict[str, tuple[str, Any]] = {
         {"current": "v2", "supported": ["v1", "v2"], "deprecated": ["v1"], "index": "http://localhost/api/v2"},
     ),
     "GET /api?section=contact": ("data.contact.url", "http://localhost/api/v2/contact"),
+    "GET /api?section=contact&x": ("data.contact.legacy_url", "http://localhost/contact.php"),
     "GET /api?section=docs": ("data.docs.health", "http://localhost/api/v2/health"),
+    "GET /api?section=docs&x": ("data.docs.endpoints", "http://localhost/api/v2"),
     "GET /api": ("data.current_version", "v2"),
     "GET /api/versioning": ("data.supported", ["v1", "v2"]),
-    "GET /api/versioning?version=v1": ("data.status", "deprecated"),
-    "GET /api/versioning?version=v2": ("data.status", "current"),
+    "GET /api/versioning?version=v1": ("data", ENDING),
+    "GET /api/versioning?version=v2": ("data", STAYING),
     "GET /api/versioning?version=v3": ("error.allowed_values", ["v1", "v2"]),
     "GET /api/v3": ("error.details.supported", ["v1", "v2"]),
     "GET /api/v20": ("error.code", "unsupported_api_version"),
@@ -215,6 +226,7 @@ def test_a_preflight_of_the_second_is_granted(two: Flask) -> None:
     response = Client(two).options("/api/v2/contact", headers=headers)
 
     assert response.headers["Access-Control-Allow-Methods"] == "OPTIONS, POST"
+    assert response.headers["Allow"] == "POST, OPTIONS"
 
 
 def test_both_versions_spend_one_quota(two: Flask) -> None:
@@ -229,7 +241,7 @@ def test_both_versions_spend_one_quota(two: Flask) -> None:
 
 def test_what_was_answered_before_is_not_answered_after(two: Flask, clock: FrozenDateTimeFactory) -> None:
     """Bodies that are kept to be answered again change with the date."""
-    seen = []
+    seen, others = [], []
     for moment in MOMENTS:
         clock.move_to(moment)
         policy, index = data(two, "/api/versioning"), data(two, "/api")["versions"]
@@ -237,10 +249,18 @@ def test_what_was_answered_before_is_not_answered_after(two: Flask, clock: Froze
         assert (policy["supported"], policy["deprecated"]) == (index["supported"], index["deprecated"])
         assert member(ask(two, "GET /api/v3").json, "error.details.supported") == index["supported"]
         assert ask(two, "GET /api/v2").status_code == 200
+        others.append([data(two, "/api")[name] for name in ("rate_limit", "versioning", "contact")])
         seen.append((ask(two, "GET /api/v1").status_code, index["supported"], index["deprecated"]))
 
+    assert others == others[:1] * len(others)
     both, none = ["v1", "v2"], list[str]()
     assert seen == [*[(200, both, none)] * 2, *[(200, both, ["v1"])] * 2, *[(410, ["v2"], none)] * 2]
+
+
+def test_the_alias_outlives_the_first_version(two: Flask, clock: FrozenDateTimeFactory) -> None:
+    clock.move_to("2026-06-30")
+
+    assert send(Client(two), usual("POST /contact.php")).status_code == 200
 
 
 def test_one_version_alone_is_current(make_app: MakeApp) -> None:

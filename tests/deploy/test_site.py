@@ -131,14 +131,14 @@ THROUGH_NGINX = [
     "method: OPTIONS /api/v1/health",
     "page of another origin: reads the index",
     "page of another origin: reads a refusal",
-    "unknown path: '/api/'",
-    "unknown path: '/api/x'",
-    "unknown path: '/contact'",
-    "unknown path: '//api'",
+    "unknown path: GET '/api/'",
+    "unknown path: GET '/api/x'",
+    "unknown path: GET '/contact'",
+    "unknown path: GET '//api'",
     "request id: of a client",
 ]
 """Rows that the service answers."""
-OUTSIDE = {"unknown path: '/contact'", "unknown path: '//api'", "method: TRACE /contact.php"}
+OUTSIDE = {"unknown path: GET '/contact'", "unknown path: GET '//api'", "method: TRACE /contact.php"}
 """Those that nginx or the website answers where the service is under the website's name."""
 
 

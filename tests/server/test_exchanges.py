@@ -28,7 +28,7 @@ ROWS = [
     "method: HEAD /api/v1/health",
     "method: DELETE /contact.php",
     "page of another origin: asks whether it may use /contact.php",
-    "unknown path: '/api/v9'",
+    "unknown path: GET '/api/v9'",
     "quota: of both paths, /contact.php",
     "quota: of /api/*, on an error",
 ]
