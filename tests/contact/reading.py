@@ -21,6 +21,9 @@ from tests.messages import READER
 
 SENDER = Mailbox("web@example.com", "Formulario de España")
 COMPOSER = Composer(SENDER, lambda _: [Mailbox("ventas@example.com", "Ventas, Uruguay")], UTC_ZONE)
+RECEIVED_AT = "2030-02-01 19:30:00"
+RECEIVED = "Recibido el 01/02/2030 a las 19:30 (UTC) desde el formulario de la web."
+"""The line for that time."""
 ISOLATES = re.compile("[\u2068\u2069]")
 
 
@@ -33,7 +36,7 @@ def checked(**changes: Any) -> dict[str, Any]:
 
 def letter_of(**changes: Any) -> EmailView:
     """The letter of a valid body with these changes."""
-    return EmailView(checked(**changes), received="", reference=REFERENCE)
+    return EmailView(checked(**changes), received=RECEIVED, reference=REFERENCE)
 
 
 def compose(composer: Composer = COMPOSER, /, **changes: Any) -> Message:
@@ -60,7 +63,9 @@ class Page:
         self.root = ET.fromstring(closed)  # noqa: S314 - the page is ours, and what was typed in it must be text
         self.tags = [(each.tag, {name: it for name, it in each.items() if name != "href"}) for each in self.root.iter()]
         self.links = {text_of(link): link.get("href", "") for link in self.root.iter("a")}
-        self.preview = text_of(self._find(".//div[@style]"))
+        hidden = self._find(".//div[@style]")
+        assert hidden.get("style", "").startswith("display:none")
+        self.preview = text_of(hidden)
 
     def _find(self, path: str) -> ET.Element:
         found = self.root.find(path)
@@ -128,7 +133,8 @@ def read(content: bytes) -> list[str]:
     message, plain, page = parse(content), part(content, "plain"), Page(part(content, "html"))
     subject = decoded_subject(content)
     assert message["Subject"] == subject
-    assert ISOLATES.sub("", page.read()) == ISOLATES.sub("", plain).replace("\t", " " * 4)
+    seen = plain.replace("\t", " " * 4).replace("\N{NO-BREAK SPACE}", " ")
+    assert ISOLATES.sub("", page.read()) == ISOLATES.sub("", seen)
     links = dict(page.links)
     for shown, address in page.links.items():
         if address.startswith("mailto:"):

@@ -15,9 +15,9 @@ from freezegun import freeze_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.contact.composer import Composer
+from app.contact.composer import TEXT, Composer
 from app.mailbox import Mailbox, encoded_words
-from tests.contact.reading import SENDER, compose, decoded_subject, parse, read
+from tests.contact.reading import RECEIVED_AT, SENDER, compose, decoded_subject, letter_of, parse, part, read
 from tests.factories import REFERENCE, REQUEST_ID, SUBJECTS, UTC_ZONE, contact_body
 from tests.messages import POLICIES, READER
 
@@ -157,14 +157,19 @@ def test_summer_and_the_day_before_are_those_of_the_time_zone() -> None:
 
 @pytest.mark.parametrize("text", INJECTIONS.values(), ids=INJECTIONS)
 @pytest.mark.parametrize("field", LONGEST)
-def test_text_in_a_field_starts_no_header_and_no_part(field: str, text: str) -> None:
+@pytest.mark.parametrize("form_type", ["demo", "ventas"])
+def test_text_in_a_field_starts_no_header_and_no_part(form_type: str, field: str, text: str) -> None:
     # The person names the subject where there is no company.
-    content = compose(**{"form_type": "ventas", "empresa": None, field: text[: LONGEST[field]]}).content
+    hold(compose(**{"form_type": form_type, "empresa": None, field: text[: LONGEST[field]]}).content)
 
-    hold(content)
-    if field in ("nombre", "empresa"):
-        seen = on_one_line(text[:200]).replace("=?", "= ?")
-        assert parse(content)["Subject"] == decoded_subject(content) == f"Ventas: {seen} · {REFERENCE}"
+
+@pytest.mark.parametrize("text", INJECTIONS.values(), ids=INJECTIONS)
+@pytest.mark.parametrize("form_type", SUBJECTS)
+def test_the_subject_shows_what_was_typed_on_one_line(form_type: str, text: str) -> None:
+    content = compose(form_type=form_type, empresa=text).content
+
+    seen = on_one_line(text).replace("=?", "= ?")
+    assert parse(content)["Subject"] == decoded_subject(content) == f"{SUBJECTS[form_type]}: {seen} · {REFERENCE}"
 
 
 @pytest.mark.parametrize("name", INJECTIONS.values(), ids=INJECTIONS)
@@ -216,26 +221,32 @@ def test_the_email_package_makes_an_address_of_an_encoded_name() -> None:
 
 
 @pytest.mark.parametrize("character", ["x", " ", "ñ", "支", "😀", "=", ".", "<", "א", "\n", "\u2028"], ids=ascii)
-def test_the_longest_texts_stay_within_the_line_length(character: str) -> None:
-    hold(compose(**{name: character * length for name, length in LONGEST.items()}).content)
+@pytest.mark.parametrize("form_type", ["demo", "ventas"])
+def test_the_longest_texts_stay_within_the_line_length(form_type: str, character: str) -> None:
+    hold(compose(form_type=form_type, **{name: character * length for name, length in LONGEST.items()}).content)
     hold(compose(**{character * 30_000: "x"}).content)
 
 
 @pytest.mark.parametrize("length", [*range(30, 80), 90])
-def test_no_header_line_is_longer_than_it_should_be(length: int) -> None:
-    content = compose(form_type="onboarding", nombre="x" * length, empresa="y" * length).content
+@pytest.mark.parametrize("form_type", ["demo", "onboarding"])
+def test_no_header_line_is_longer_than_it_should_be(form_type: str, length: int) -> None:
+    content = compose(form_type=form_type, nombre="x" * length, empresa="y" * length).content
 
     assert max(map(len, content.partition(END_OF_HEADERS)[0].split(b"\r\n"))) <= 78
 
 
 LONG_COMPANIES = ["palabra " * 25, "x" * 200, "支付" * 100, "👨\u200d👩\u200d👧" * 40, "שלם " * 40]
+LONG_COMPANIES += [character * 200 for character in "ñ支😀=א"]
 
 
 @pytest.mark.parametrize("company", LONG_COMPANIES, ids=ascii)
 @pytest.mark.parametrize("form_type", ["demo", "distribuidor"])
 def test_a_long_subject_is_cut_and_keeps_the_reference(form_type: str, company: str) -> None:
-    subject = decoded_subject(compose(form_type=form_type, empresa=company[:200]).content)
+    changes = {"form_type": form_type, "empresa": company[:200]}
 
+    subject = decoded_subject(compose(**changes).content)
+
+    assert subject == letter_of(**changes).subject
     assert 100 < len(subject) <= 120
     assert subject.replace("\u2069", "").endswith(f"… · {REFERENCE}")
 
@@ -254,7 +265,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=300)
 @given(
     form_type=st.sampled_from(list(SUBJECTS)),
     texts=st.fixed_dictionaries({}, optional=dict.fromkeys(("nombre", "empresa", "telefono", "mensaje"), any_text)),
@@ -267,7 +278,10 @@ def test_whatever_is_typed_the_message_keeps_its_form(
     changes: dict[str, Any] = {"nombre": None, "empresa": None, "form_type": form_type}
     changes |= {name: text[: LONGEST[name]] for name, text in texts.items()}
 
-    content = compose(**changes, **extras).content
+    with freeze_time(RECEIVED_AT):
+        content = compose(**changes, **extras).content
 
+    letter = letter_of(**changes, **extras)
     hold(content)
-    assert read(content)
+    assert read(content)[0] == f"Subject: {letter.subject}"
+    assert part(content, "plain") == TEXT.render(letter=letter)
