@@ -187,7 +187,7 @@ def test_the_request_id_of_the_answer_is_in_both_logs(served: Site) -> None:
     assert logged(served, f' {id_of(answer)} 200 "200" ')
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/St_Johns"])
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "America/St_Johns"])
 def test_both_logs_name_the_time_in_one_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
     monkeypatch.setenv("TZ", zone)  # nginx's
     with site(tmp_path, "0", environ={"TZ": zone, "LOG_FORMAT": "text"}) as served:
@@ -238,18 +238,31 @@ def test_the_document_is_compressed_for_who_takes_gzip_and_stays_the_same(
     served: Site, sent: bytes, encoding: str | None
 ) -> None:
     plain, get, head = document(served, b""), document(served, sent), document(served, sent, b"HEAD")
-    known = document(served, sent + f"If-None-Match: {plain.headers['ETag']}\r\n".encode())
+    tag, other = (f"If-None-Match: {it}\r\n".encode() for it in (plain.headers["ETag"], 'W/"another"'))
+    another = document(served, sent + other)
+    known, known_head = (document(served, sent + tag, method) for method in (b"GET", b"HEAD"))
 
     assert (get.headers["Content-Encoding"], head.headers["Content-Encoding"]) == (encoding, encoding)
     assert (gzip.decompress(get.body) if encoding else get.body) == plain.body
     assert len(get.body) * (4 if encoding else 1) <= len(plain.body)
-    assert (head.body, known.status, known.body) == (b"", 304, b"")
+    assert (another.status, another.body) == (200, get.body)
+    assert (head.body, known.status, known.body, known_head.status, known_head.body) == (b"", 304, b"", 304, b"")
     validate(known, path="/openapi.json")
-    for answer in (get, head, known):
+    for answer in (get, head, known, known_head):
         assert answer.headers["ETag"] == plain.headers["ETag"]
         assert answer.headers["Cache-Control"] == "public, max-age=300"
         assert answer.headers.get_all("Vary") == [CONSTANT["Vary"]]
     assert head.headers["Content-Length"] == get.headers["Content-Length"]
+
+
+def test_the_document_is_compressed_over_http_2(served: Site) -> None:
+    options = ["--request-target", "/openapi.json", "--compressed"]
+
+    head, _, body = served.curl("--http2", *options).partition("\r\n\r\n")
+
+    values = {name: re.findall(rf"^{name}: (.*?)\r?$", head, re.MULTILINE) for name in ("content-encoding", "vary")}
+    assert values == {"content-encoding": ["gzip"], "vary": [CONSTANT["Vary"]]}
+    assert body.encode() == document(served, b"").body
 
 
 def test_who_reads_the_document_too_fast_waits_and_nobody_else(tmp_path: Path) -> None:
@@ -278,6 +291,7 @@ BY_NGINX = {
     "two hosts": b"GET /api HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
     "lower-case method": b"get /api HTTP/1.1\r\nHost: a\r\n\r\n",
     "unknown version": b"GET /api HTTP/9.9\r\nHost: a\r\n\r\n",
+    "version 0.9": b"GET /api HTTP/0.9\r\nHost: a\r\n\r\n",
     "half a version": b"GET /api HTTP/\r\nHost: a\r\n\r\n",
     "no target": b"GET \r\n\r\n",
     "target too long": b"GET /" + b"a" * 33_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -285,7 +299,6 @@ BY_NGINX = {
     "headers too long": b"GET /api HTTP/1.1\r\nHost: a\r\n" + (b"X-Long: " + b"a" * 7000 + b"\r\n") * 10 + b"\r\n",
     "bad escape": b"GET /api/%zz HTTP/1.1\r\nHost: a\r\n\r\n",
     "above the root": b"GET /../api HTTP/1.1\r\nHost: a\r\n\r\n",
-    "place of an answer": b"GET /../public-web-interface/malformed HTTP/1.1\r\nHost: a\r\n\r\n",
     "length of letters": b"POST /contact.php HTTP/1.1\r\nHost: a\r\nContent-Length: abc\r\n\r\n{}",
     "body too large": b"POST /contact.php HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999\r\n\r\n",
     "body too large by a byte": b"POST /contact.php HTTP/1.1\r\nHost: a\r\nContent-Length: 65537\r\n\r\n",
@@ -332,10 +345,19 @@ def test_a_form_that_nginx_refuses_is_answered_so_in_every_place(
     validate(answer, "POST", "/contact.php")
 
 
-UNDER_API = ["/api", "/api?section=x", "/api#x", "/api/v1/../x", "/api//x", "/api/%2e%2e/x", "http://b/api"]
-UNDER_API += ["/api/v1/contact?x", "/openapi.json?x"]
-OUTSIDE_API = ["/contact.php", "/apix", "/api.json", "/API", "/api%3Fx", "/%2561pi", "/x/../api", "//api", "/./api"]
-OUTSIDE_API += ["/openapi.json/", "/openapi_json", "/?/api", "/public-web-interface/malformed", "http://b/x"]
+UNDER_API = [
+    *("/api", "/api/", "/api?section=x", "/api#x", "/api/v1/health", "/api/v1/../x", "/api//x", "/api/v1/contact?x"),
+    *("/api/%2e%2e/x", "/openapi.json", "/openapi.json?x", "/openapi.json#x", "http://b/api"),
+]
+OUTSIDE_API = [
+    *("/contact.php", "/unknown", "/apix", "/api.json", "/API", "/api;x", "/api%3Fx", "/api%23x", "/%2561pi"),
+    *("/x/../api", "//api", "/./api", "/%2Fapi", "/openapi.json/", "/openapi.jsonx", "/openapi_json"),
+    *("/x/openapi.json", "/openapi", "/OpenAPI.json", "/?/api", "/#/api", "/public-web-interface/malformed"),
+    "http://b/x",
+]
+DIFFER = {"Date", "Connection", "Content-Length", "RateLimit", "X-Request-ID", "Allow"}
+DIFFER |= {"X-RateLimit-Remaining", "X-RateLimit-Reset"}
+"""What differs from one answer to the next."""
 
 
 @pytest.mark.parametrize("path", UNDER_API + OUTSIDE_API)
@@ -348,13 +370,27 @@ def test_nginx_s_own_answers_have_the_fields_of_the_service_s(served: Site, path
 
 
 def fields(answer: Answer) -> dict[str, str]:
-    """Those that do not differ from one answer to the next."""
-    differ = ("Date", "Connection", "Content-Length", "RateLimit", "X-RateLimit-Re", "X-Request-ID", "Allow")
-    return {name: value for name, value in answer.headers.items() if not name.startswith(differ) or name.endswith("cy")}
+    return {name: value for name, value in answer.headers.items() if name not in DIFFER}
+
+
+@pytest.mark.parametrize("page", ["malformed", "too-large", "unavailable", "x"])
+def test_the_places_of_nginx_s_answers_are_unknown_paths_to_clients(served: Site, page: str) -> None:
+    answer = served.request("GET", f"/public-web-interface/{page}", client="127.0.2.7")
+    place = served.request("GET", f"/../public-web-interface/{page}", client="127.0.2.7")
+
+    assert (answer.status, answer.code) == (404, "not_found")
+    assert (place.status, place.code) == (400, "invalid_body")
 
 
 WITHOUT_A_VERSION = {
     "target": b"GET /api\r\n",
+    "target and a space": b"GET /api \r\n",
+    "many spaces": b"GET   /api   \r\n",
+    "unknown path": b"GET /unknown\r\n",
+    "place of an answer": b"GET /public-web-interface/malformed\r\n",
+    "whole address": b"GET http://a/api\r\n",
+    "unknown method": b"A-B_C /api\r\n",
+    "trace": b"TRACE /api\r\n",
     "line feed alone": b"GET /api\n",
     "bad escape": b"GET /%zz\r\n",
     "form": b"POST /contact.php\r\n",
@@ -385,8 +421,13 @@ def test_clear_http_is_refused_in_the_envelope_and_asked_for_no_tls(served: Site
     validate(answer, path="/api")
 
 
-def test_a_certificate_authority_finds_its_answer_and_nothing_else_is_html(served: Site) -> None:
-    answer = served.exchange(b"GET /.well-known/acme-challenge/none HTTP/1.1\r\nHost: a\r\n\r\n", port=served.http_port)
+@pytest.mark.parametrize("is_on_its_port", [True, False], ids=["on its port", "on the other"])
+def test_a_certificate_authority_finds_its_answer_and_nothing_else_is_html(
+    served: Site, *, is_on_its_port: bool
+) -> None:
+    port = served.http_port if is_on_its_port else served.https_port
+
+    answer = served.exchange(b"GET /.well-known/acme-challenge/none HTTP/1.1\r\nHost: a\r\n\r\n", port=port)
 
     assert (answer.code, HSTS in answer.headers) == ("invalid_body", False)
 
@@ -394,6 +435,7 @@ def test_a_certificate_authority_finds_its_answer_and_nothing_else_is_html(serve
 def test_a_name_that_is_not_the_site_s_is_answered_all_the_same(served: Site) -> None:
     for request in (b"GET /unknown HTTP/1.1\r\nHost: other.example\r\n\r\n", b"GET /unknown HTTP/1.0\r\n\r\n"):
         assert served.exchange(request).code == "not_found"
+        assert served.exchange(request, port=served.http_port).code == "invalid_body"
 
 
 AUTHENTICATED = ("AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305")

@@ -51,11 +51,13 @@ OF_THE_WEBSITE = {
     "compressed": asking("GET /style.css", "Accept-Encoding: gzip"),
     "unchanged": asking("GET /style.css", "If-Modified-Since: Thu, 01 Jan 1970 00:00:01 GMT"),
     "missing page": asking("GET /missing"),
+    "missing picture": asking("GET /pictures/missing.png"),
     "folder": asking("GET /pictures/"),
     "folder without a slash": asking("GET /pictures"),
     "method": asking("POST /", "Content-Length: 2", body=b"{}"),
     "upload": asking("PUT /uploads/film", "Content-Length: 1000000", body=b"a" * 1_000_000),
     "upload too large": asking("PUT /uploads/film", "Content-Length: 3000000", body=b"a" * 3_000_000),
+    "body too large": asking("POST /contact", "Content-Length: 3000000", body=b"a" * 3_000_000),
     "php": asking("GET /other.php"),
     **{path: asking(f"GET {path}") for path in ("/apix", "/API", "/openapi.jsonx", "/contact.php/", "/contact")},
     "below another folder": asking("GET /x/api/v1/health"),
@@ -98,8 +100,12 @@ def test_the_website_logs_nothing_of_the_service(beside: Website) -> None:
     errors = beside.site.directory / "log" / "website.error.log"
     before, errors_before = beside.log, errors.read_text()
 
-    for line in ("GET /api", "POST /contact.php"):
-        beside.site.exchange(asking(line, "Content-Length: 70001"), client=new_client())
+    for request in (
+        asking("GET /api"),
+        asking("POST /contact.php", "Content-Length: 70001"),
+        asking("POST /api/v1/contact", "Transfer-Encoding: chunked", body=b"zz\r\n"),
+    ):
+        beside.site.exchange(request, client=new_client())
 
     beside.exchange(asking("GET /last"))
     assert re.findall(r'"(\S+ \S+) HTTP', beside.log.removeprefix(before)) == ["GET /last"]
@@ -146,4 +152,5 @@ def test_a_service_that_is_down_is_an_internal_error_and_the_website_stays(tmp_p
         page = down.site.request("GET", "/")
 
     assert [(answer.status, answer.code) for answer in answers] == [(500, "internal_error")] * 3
+    assert not [answer for answer in answers if "Strict-Transport-Security" in answer.headers]
     assert page.body.decode() == PAGES["index.html"]
