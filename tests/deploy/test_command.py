@@ -11,7 +11,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.deploy.site import DEPLOY
 from tests.deploy.test_watch import refuse
 from tests.mail.conftest import keep, letter
 from tests.mail.server import SmtpServer
+from tests.ports import free_port
 from tests.programs import write_program
 from tests.server.gunicorn import ROOT
 
@@ -119,88 +121,135 @@ def machine(tmp_path: Path) -> Machine:
 
 
 OPERATOR = 1000
+USAGE = "(#   public-web-interface .*\n){4}"
+FAULTS = "SMTP_PORT='x': expected a port from 1 to 65535; SMTP_PASSWORD is not set: required with SMTP_USERNAME"
+CANNOT_RUN = "CRITICAL - nagios cannot run it: see docs/mail.md, The commands\n"
 
 
-def test_the_mail_is_that_of_the_service(machine: Machine) -> None:
-    keep(machine.mail_dir, letter(4711))
+@dataclass(frozen=True)
+class Typed:
+    """What somebody types, and what comes of it."""
 
-    status, listed, said = machine.type("mail", "list")
-
-    assert (status, said) == (0, "1 undelivered\n")
-    assert "4711" in listed
-    assert machine.type("mail", "show", "4711")[0] == 0
-
-
-def test_an_empty_variable_is_a_usage_error_and_sends_nothing(machine: Machine) -> None:
-    keep(machine.mail_dir, letter(1))
-    with SmtpServer() as server:
-        machine.settings(**server.environ)
-        status, _, said = machine.type("mail", "resend", "")
-
-    assert (status, server.arrivals) == (2, [])
-    assert said.endswith("the ID is empty\n")
+    words: str | list[str]
+    status: int
+    shown: str = ""
+    """A pattern of all that is shown,"""
+    said: str = ""
+    """and of what is said on standard error."""
+    user: int = 0
+    settings: dict[str, str] = field(default_factory=dict)
+    """Beside those of a mail server that works."""
+    prepare: Callable[[Machine], object] | None = None
 
 
-def test_what_looks_like_a_variable_is_taken_as_it_was_typed(machine: Machine) -> None:
-    keep(machine.mail_dir, letter(1))
-    with SmtpServer() as server:
-        machine.settings(**server.environ)
-        status, _, said = machine.type("mail", "resend", "$NOSUCH")
-
-    assert (status, server.arrivals) == (1, [])
-    assert "$nosuch is not in MAIL_DIR" in said
-
-
-@pytest.mark.parametrize("command", ["mail list", "check", "version"])
-def test_settings_that_are_not_there_are_named(machine: Machine, command: str) -> None:
+def settings_are_not_there(machine: Machine) -> None:
     (machine.directory / "env").unlink()
 
-    status, shown, said = machine.type(*command.split())
 
-    assert (status != 0, shown) == (True, "")
-    assert f"{machine.directory}/env" in said
-
-
-def test_the_settings_are_tried_as_a_start_does(machine: Machine) -> None:
-    with SmtpServer() as server:
-        machine.settings(**server.environ)
-        assert machine.type("check") == (0, "The settings can be used.\n", "")
-
-    machine.settings(SMTP_PORT="x", THREADS="0")
-    status, shown, said = machine.type("check")
-    assert (status, shown) == (1, "")
-    assert [line.partition("=")[0] for line in said.splitlines()] == ["SMTP_PORT", "THREADS"]
-
-    shutil.rmtree(machine.mail_dir)
-    machine.mail_dir.touch()
+def nothing_kept_and_no_server(machine: Machine) -> None:
+    shutil.rmtree(machine.mail_dir / "new")
     machine.settings()
-    status, shown, said = machine.type("check")
-    assert (status, shown) == (1, "")
-    assert [line.partition("=")[0] for line in said.splitlines()] == ["MAIL_DIR"]
 
 
-def test_a_restart_is_that_of_the_release_in_use_and_left_to_root(machine: Machine) -> None:
-    assert machine.type("restart") == (0, "release.sh use\n", "")
-    assert machine.type("restart", user=OPERATOR)[:2] == (1, "")
+def one_refused(machine: Machine) -> None:
+    shutil.rmtree(machine.mail_dir / "new")
+    refuse(machine.mail_dir, 1)
 
 
-def test_the_version_names_the_release_python_and_the_libraries(machine: Machine) -> None:
-    machine.settings(SMTP_PORT="x")
-
-    status, shown, _ = machine.type("version")
-
-    assert status == 0
-    assert shown.splitlines()[:2] == [RELEASE, f"Python {sys.version.partition(' ')[0]}"]
-    assert re.search(r"^gunicorn==\d", shown, re.MULTILINE | re.IGNORECASE)
+def no_server(machine: Machine) -> None:
+    machine.settings(SMTP_HOST="127.0.0.1", SMTP_PORT=str(free_port()), SMTP_TLS="none")
 
 
-@pytest.mark.parametrize("user", [0, OPERATOR])
-@pytest.mark.parametrize("arguments", [[], ["version", "x"], ["check", "x"], ["list"], ["--help"], ["mailx"]], ids=str)
-def test_anything_else_is_a_usage_error(machine: Machine, arguments: list[str], user: int) -> None:
-    status, shown, said = machine.type(*arguments, user=user)
+def plays(program: str, status: int) -> Callable[[Machine], None]:
+    return lambda machine: machine.play(program, f"#!/bin/sh\nexit {status}\n")
 
-    assert (status, shown) == (2, "")
-    assert said.count("public-web-interface ") == 4
+
+EITHER = {"root": 0, "an operator": OPERATOR}
+TYPED = {
+    "mail list": Typed("mail list", 0, r".*\b4711\b.*", "1 undelivered\n"),
+    "mail show": Typed("mail show 4711", 0, ".*Hola.*"),
+    "an empty variable": Typed(["mail", "resend", ""], 2, "", ".*the ID is empty\n"),
+    "what looks like a variable": Typed(["mail", "resend", "$NOSUCH"], 1, "", r".*\$nosuch is not in MAIL_DIR.*"),
+    **{
+        f"{command} without settings": Typed(command, 2, "", ".*/env.*\n", prepare=settings_are_not_there)
+        for command in ("mail list", "check", "version")
+    },
+    "check": Typed("check", 0, "The settings can be used.\n"),
+    "check, with two faults": Typed(
+        "check", 1, said="SMTP_PORT=.*\nTHREADS=.*\n", settings={"SMTP_PORT": "x", "THREADS": "0"}
+    ),
+    "check, without a folder": Typed("check", 1, said="MAIL_DIR=[^\n]*\n", settings={"MAIL_DIR": "/dev/null"}),
+    "restart": Typed("restart", 0, "release.sh use\n"),
+    "version, whatever the settings": Typed(
+        "version",
+        0,
+        rf"{RELEASE}\nPython {re.escape(sys.version.partition(' ')[0])}\n(.*\n)?(?i:gunicorn)==\d.*",
+        settings={"SMTP_PORT": "x"},
+    ),
+    **{
+        f"{words or 'nothing'} by {who}": Typed(words, 2, "", USAGE, user)
+        for words in ("", "version x", "check x", "list", "--help", "mailx")
+        for who, user in EITHER.items()
+    },
+    **{
+        f"{words} is left to root": Typed(words, 1, "", "sudo: a password is required\n", OPERATOR)
+        for words in (
+            "mail show 1",
+            "mail drop 1 --yes",
+            "mail resend",
+            "mail resend 1",
+            "mail list -h",
+            "mail",
+            "restart",
+        )
+    },
+    **{
+        f"mail status, all well, by {who}": Typed(
+            "mail status",
+            0,
+            "OK - SMTP_HOST is not set; nothing is kept\n",
+            user=user,
+            prepare=nothing_kept_and_no_server,
+        )
+        for who, user in EITHER.items()
+    },
+    "mail status, one refused": Typed("mail status", 1, "WARNING - 1 refused\n", user=OPERATOR, prepare=one_refused),
+    "mail status, no server": Typed("mail status", 2, "CRITICAL - [^\n]*\n", user=OPERATOR, prepare=no_server),
+    "mail status, with two faults": Typed(
+        "mail status",
+        2,
+        f"CRITICAL - the settings cannot be used: {FAULTS}\n",
+        user=OPERATOR,
+        settings={"SMTP_PORT": "x", "SMTP_USERNAME": "web"},
+    ),
+    **{
+        f"mail status, {program} exits with {status}": Typed(
+            "mail status", 2, CANNOT_RUN, user=OPERATOR, prepare=plays(program, status)
+        )
+        for program in ("sudo", "systemd-run")
+        for status in (0, 1, 127)
+    },
+}
+
+
+@pytest.mark.parametrize("typed", TYPED.values(), ids=TYPED)
+def test_what_comes_of_a_command(machine: Machine, typed: Typed) -> None:
+    """None of these sends a message or drops one."""
+    keep(machine.mail_dir, letter(4711))
+    with SmtpServer() as server:
+        machine.settings(**(server.environ | typed.settings))
+        if typed.prepare:
+            typed.prepare(machine)
+        before = sorted(machine.mail_dir.rglob("*"))
+        words = typed.words.split() if isinstance(typed.words, str) else typed.words
+
+        status, shown, said = machine.type(*words, user=typed.user)
+
+    assert status == typed.status, said
+    assert re.fullmatch(typed.shown, shown, re.DOTALL), shown
+    assert re.fullmatch(typed.said, said, re.DOTALL), said
+    assert server.arrivals == []
+    assert sorted(machine.mail_dir.rglob("*")) == before
 
 
 @pytest.mark.parametrize("command", ALLOWED)
@@ -211,54 +260,6 @@ def test_an_operator_may_type_what_the_file_for_sudo_lists(machine: Machine, com
 
     assert as_operator == as_root
     assert as_operator[0] == 0
-
-
-@pytest.mark.parametrize(
-    "command", ["mail show 1", "mail drop 1 --yes", "mail resend", "mail resend 1", "mail list -h", "mail"]
-)
-def test_what_shows_or_deletes_a_message_is_left_to_root(machine: Machine, command: str) -> None:
-    keep(machine.mail_dir, letter(1))
-
-    assert machine.type(*command.split(), user=OPERATOR)[:2] == (1, "")
-    assert "1 undelivered" in machine.type("mail", "list")[2]
-
-
-class TestStatus:
-    @pytest.mark.parametrize("user", [0, OPERATOR])
-    def test_it_is_one_line_and_the_exit_status_that_nagios_knows(self, machine: Machine, user: int) -> None:
-        assert machine.type("mail", "status", user=user)[:2] == (
-            0,
-            "OK - SMTP_HOST is not set; nothing is kept\n",
-        )
-        with SmtpServer() as server:
-            machine.settings(**server.environ)
-            refuse(machine.mail_dir, 1)
-            assert machine.type("mail", "status", user=user)[:2] == (1, "WARNING - 1 refused\n")
-        status, line, _ = machine.type("mail", "status", user=user)
-        assert (status, line.count("\n"), line.partition(" - ")[0]) == (2, 1, "CRITICAL")
-
-    def test_settings_that_cannot_be_used_are_critical(self, machine: Machine) -> None:
-        machine.settings(SMTP_PORT="x")
-        assert "the settings cannot be used: SMTP_PORT='x'" in machine.type("mail", "status", user=OPERATOR)[1]
-        machine.settings(SMTP_PORT="x", SMTP_USERNAME="web")
-
-        assert machine.type("mail", "status", user=OPERATOR)[:2] == (
-            2,
-            (
-                "CRITICAL - the settings cannot be used: SMTP_PORT='x': expected a port from 1 to 65535; "
-                "SMTP_PASSWORD is not set: required with SMTP_USERNAME\n"
-            ),
-        )
-
-    @pytest.mark.parametrize("program", ["sudo", "systemd-run"])
-    @pytest.mark.parametrize("status", [0, 1, 127])
-    def test_what_cannot_be_found_out_is_critical(self, machine: Machine, program: str, status: int) -> None:
-        machine.play(program, f"#!/bin/sh\nexit {status}\n")
-
-        assert machine.type("mail", "status", user=OPERATOR)[:2] == (
-            2,
-            "CRITICAL - nagios cannot run it: see docs/mail.md, The commands\n",
-        )
 
 
 def test_sudo_takes_the_file_and_it_has_no_wildcard() -> None:

@@ -192,8 +192,9 @@ class Machine:
 
     def _ask(self, instance: str) -> str:
         """What the instance answers, if it does."""
-        address = ["--unix-socket", self.directory / "run" / instance / "gunicorn.sock", "http://a/openapi.json"]
-        return subprocess.run(["curl", "-si", *address], capture_output=True, check=False).stdout.decode()
+        socket = self.directory / "run" / instance / "gunicorn.sock"
+        asking = ["curl", "--silent", "--include", "--unix-socket", str(socket), "http://a/openapi.json"]
+        return subprocess.run(asking, capture_output=True, check=False).stdout.decode()
 
     def release(self, instance: str) -> str:
         """The name of the release that answers, all of whose parts are in its folder."""
