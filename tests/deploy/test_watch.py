@@ -9,8 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -23,70 +21,65 @@ from tests.programs import write_program
 from tests.server.gunicorn import ROOT
 
 HOME = "/opt/public-web-interface/current"
-SENDMAIL = 'printf "%s\\n" "$*" >> "{0}/mails"; cat >> "{0}/mails"'
-PAUSE = '"{0}/meanwhile" "$@"'
-MINUTE, DAY = 60, 24 * 60 * 60
+HOST = os.uname().nodename
+MAIL = f"-i -- ops@example.com\nTo: ops@example.com\nSubject: public-web-interface on {HOST}\n\n{HOST}: "
+"""The arguments of sendmail and the head of a mail."""
 
 
-@dataclass
 class Machine:
     """One with a release in use and a program sendmail."""
 
-    directory: Path
-    environ: dict[str, str] = field(default_factory=lambda: {"WATCH_MAIL": "ops@example.com"})
-
-    def __post_init__(self) -> None:
-        current = self.directory / "current"
-        (self.directory / "run").mkdir()
-        (current / ".venv" / "bin").mkdir(parents=True)
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.mails, self.mail_dir, self.run = (directory / name for name in ("mails", "mail", "run"))
+        self.environ = {"WATCH_MAIL": "ops@example.com"}
+        current = directory / "current"
+        for folder in (self.mail_dir, self.run, directory / "bin", current / ".venv" / "bin"):
+            folder.mkdir(parents=True)
         for name in ("app", "static", "wsgi.py"):
             (current / name).symlink_to(ROOT / name)
         write_program(current / ".venv" / "bin" / "flask", f'exec {sys.executable} -m flask "$@"')
-        (self.directory / "bin").mkdir()
-        write_program(self.directory / "bin" / "sendmail", SENDMAIL.format(self.directory))
-        write_program(self.directory / "bin" / "sleep", PAUSE.format(self.directory))
-        self.meanwhile("")
+        self.program("sendmail", f'printf "%s\\n" "$*" >> {self.mails}; cat >> {self.mails}')
+        self.program("sleep", "")
         script = (DEPLOY / "watch.sh").read_text()
         assert HOME in script
-        write_program(self.directory / "watch.sh", script.replace(HOME, str(current)))
-        self.mail_dir.mkdir()
+        write_program(directory / "watch.sh", script.replace(HOME, str(current)))
 
-    def meanwhile(self, script: str) -> None:
-        """Let this happen in the minute after `mail status` was not OK."""
-        write_program(self.directory / "meanwhile", script)
+    def program(self, name: str, script: str) -> None:
+        """Let this happen in place of that program."""
+        write_program(self.directory / "bin" / name, script)
 
-    @property
-    def mail_dir(self) -> Path:
-        return self.directory / "mail"
-
-    def watch(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def watch(self, arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the script."""
         kept = {"PATH": f"{self.directory / 'bin'}:{os.environ['PATH']}", "MAIL_DIR": str(self.mail_dir)}
         return subprocess.run(
-            [self.directory / "watch.sh", *arguments],
-            env=kept | {"RUNTIME_DIRECTORY": str(self.directory / "run")} | self.environ,
+            [self.directory / "watch.sh", *arguments.split()],
+            env=kept | {"RUNTIME_DIRECTORY": str(self.run)} | self.environ,
             capture_output=True,
             text=True,
             check=False,
         )
 
-    def told(self, *arguments: str) -> list[str]:
-        """The mails of one run."""
-        mails = self.directory / "mails"
-        mails.unlink(missing_ok=True)
-        run = self.watch(*arguments)
+    def told(self, arguments: str) -> list[str]:
+        """The mails of one run that succeeds."""
+        self.mails.write_text("")
+        run = self.watch(arguments)
         assert run.returncode == 0, run.stderr
-        text = mails.read_text() if mails.exists() else ""
-        host = os.uname().nodename
-        head = f"-i -- ops@example.com\nTo: ops@example.com\nSubject: public-web-interface on {host}\n\n{host}: "
-        first, *found = text.split(head)
+        first, *found = self.mails.read_text().split(MAIL)
         assert not first
         return [mail.rstrip("\n") for mail in found]
 
-    def age(self, seconds: float) -> None:
-        """Let so much time pass."""
-        for file in (self.directory / "run").iterdir():
-            earlier = file.stat().st_mtime - seconds
+    def pass_time(self, minutes: float) -> None:
+        """Let what is remembered become older."""
+        for file in self.run.iterdir():
+            earlier = file.stat().st_mtime - minutes * 60
             os.utime(file, (earlier, earlier))
+
+
+def refuse(mail_dir: Path, number: int) -> None:
+    """Leave a message that the mail server has refused."""
+    (mail_dir / "new").mkdir(exist_ok=True)
+    (mail_dir / f"new/{time.time_ns()}.1.{number},tries=1,last={time.time():.3f},refused=550.demo").touch()
 
 
 @pytest.fixture
@@ -94,15 +87,17 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-@contextmanager
-def webhook() -> Iterator[tuple[str, list[bytes]]]:
-    """The address of one, and what it was told."""
-    bodies: list[bytes] = []
+@pytest.fixture
+def texts(machine: Machine) -> Iterator[list[str]]:
+    """What the webhook is told, to which alone the machine tells it."""
+    texts: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             assert self.headers["Content-Type"] == "application/json"
-            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            assert body.keys() == {"text"}
+            texts.append(body["text"])
             self.send_response(200)
             self.end_headers()
 
@@ -110,114 +105,123 @@ def webhook() -> Iterator[tuple[str, list[bytes]]]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/secret", bodies
+        machine.environ = {"WATCH_WEBHOOK": f"http://127.0.0.1:{server.server_port}/secret"}
+        yield texts
         server.shutdown()
 
 
-def refuse(mail_dir: Path, number: int) -> None:
-    """Leave a message that the mail server has refused."""
-    file = mail_dir / f"new/{time.time_ns()}.1.{number},tries=1,last={time.time():.3f},refused=550.demo"
-    file.parent.mkdir(exist_ok=True)
-    file.touch()
+@pytest.fixture
+def mail_server(machine: Machine) -> Iterator[SmtpServer]:
+    with SmtpServer() as server:
+        machine.environ |= server.environ
+        yield server
 
 
 NEEDS_A_HAND = "the mail of public-web-interface needs a hand: "
+REFUSED_CONNECTION = f"{NEEDS_A_HAND}CRITICAL - the mail server refused the connection: "
 SEE = "; see public-web-interface mail list"
-AWAY = f"{NEEDS_A_HAND}CRITICAL - MAIL_DIR='{{}}' does not exist{SEE}"
+AWAY = f"{NEEDS_A_HAND}CRITICAL - MAIL_DIR='{{mail_dir}}' does not exist{SEE}"
+FINE = "the mail of public-web-interface is fine again: OK - SMTP_HOST is not set; nothing is kept"
+FAILED = (
+    "public-web-interface@0 does not come up; see journalctl -u public-web-interface@0 -n 20, and public-web-interface"
+    " check"
+)
+FAILED_1 = FAILED.replace("@0", "@1")
+A_DAY = 24 * 60
+
+Story = list[str | int | tuple[str, *tuple[str, ...]]]
+"""What happens: minutes pass, the folder of the messages goes "away" or comes "back", or the script is run with these
+arguments and tells this."""
+
+A_ROUND: Story = [29, ("failure 0",)]
+STORIES: dict[str, Story] = {
+    "a fault once, and its end": [("mail",), "away", ("mail", AWAY), ("mail",), "back", ("mail", FINE), ("mail",)],
+    "a fault that lasts, once a day": ["away", ("mail", AWAY), A_DAY - 5, ("mail",), 5, ("mail", AWAY), ("mail",)],
+    "an instance that stays down, once a day": [
+        ("failure 0", FAILED),
+        *A_ROUND * 49,
+        29,
+        ("failure 0", FAILED),
+        *A_ROUND,
+    ],
+    "each instance": [("failure 0", FAILED), ("failure 1", FAILED_1), ("failure 0",), ("failure 1",)],
+    "an instance that came up and fails again": [("failure 0", FAILED), 31, ("failure 0", FAILED)],
+}
 
 
-def test_a_fault_of_the_mail_is_told_once_and_so_is_its_end(machine: Machine) -> None:
-    assert machine.told("mail") == []
-    machine.mail_dir.rmdir()
-    assert machine.told("mail") == [AWAY.format(machine.mail_dir)]
-    assert machine.told("mail") == []
-    machine.mail_dir.mkdir()
-    assert machine.told("mail") == [
-        "the mail of public-web-interface is fine again: OK - SMTP_HOST is not set; nothing is kept"
-    ]
-    assert machine.told("mail") == []
-
-
-def test_the_same_fault_is_told_once_a_day(machine: Machine) -> None:
-    machine.mail_dir.rmdir()
-    machine.told("mail")
-
-    machine.age(DAY - 5 * MINUTE)
-    assert machine.told("mail") == []
-    machine.age(5 * MINUTE)
-    assert machine.told("mail") == [AWAY.format(machine.mail_dir)]
-    assert machine.told("mail") == []
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_the_operator_is_told(machine: Machine, story: Story) -> None:
+    for event in story:
+        match event:
+            case int(minutes):
+                machine.pass_time(minutes)
+            case "away":
+                machine.mail_dir.rmdir()
+            case "back":
+                machine.mail_dir.mkdir()
+            case (arguments, *expected):
+                assert machine.told(arguments) == [text.format(mail_dir=machine.mail_dir) for text in expected]
 
 
 def test_a_fault_that_is_over_after_a_minute_is_not_told(machine: Machine) -> None:
     machine.mail_dir.rmdir()
-    machine.meanwhile(f"test $1 = 60 && mkdir {machine.mail_dir}")
+    machine.program("sleep", f"test $1 = 60 && mkdir {machine.mail_dir}")
 
     assert machine.told("mail") == []
     assert machine.mail_dir.exists()
 
 
-def test_another_fault_is_told_and_other_words_or_numbers_are_not(machine: Machine) -> None:
-    with SmtpServer() as server:
-        machine.environ |= server.environ
-        server.replies = {"connect": "554 5.3.2 Down, ask for 4711"}
-        (first,) = machine.told("mail")
-        server.replies = {"connect": "554 5.3.2 Down, ask for 4712abc"}
-        assert machine.told("mail") == []
-        server.replies = {}
-        refuse(machine.mail_dir, 1)
-        (second,) = machine.told("mail")
-        refuse(machine.mail_dir, 2)
-        assert machine.told("mail") == []
+def test_another_fault_is_told_and_other_words_or_numbers_are_not(machine: Machine, mail_server: SmtpServer) -> None:
+    mail_server.replies = {"connect": "554 5.3.2 Down, ask for 4711"}
+    (first,) = machine.told("mail")
+    mail_server.replies = {"connect": "554 5.3.2 Down, ask for 4712abc"}
+    assert machine.told("mail") == []
+    mail_server.replies = {}
+    refuse(machine.mail_dir, 1)
+    assert machine.told("mail") == [f"{NEEDS_A_HAND}WARNING - 1 refused{SEE}"]
+    refuse(machine.mail_dir, 2)
+    assert machine.told("mail") == []
 
-    assert first.startswith(f"{NEEDS_A_HAND}CRITICAL - the mail server refused the connection: 554 5.3.2 Down")
-    assert second == f"{NEEDS_A_HAND}WARNING - 1 refused{SEE}"
+    assert first.startswith(f"{REFUSED_CONNECTION}554 5.3.2 Down")
 
 
-def test_a_webhook_is_told_the_same_and_no_program_is_given_its_address(machine: Machine) -> None:
-    machine.mail_dir.rmdir()
-    with webhook() as (address, bodies):
-        machine.environ = {"WATCH_WEBHOOK": address}
-        run = machine.watch("mail")
-
-    assert run.returncode == 0, run.stderr
-    assert [json.loads(body) for body in bodies] == [
-        {"text": f"{os.uname().nodename}: {AWAY.format(machine.mail_dir)}"}
-    ]
+LONG = "x" * 131_000  # a variable cannot have many more
 
 
-def test_of_the_longest_reply_of_the_mail_server_a_webhook_is_told_300_characters(machine: Machine) -> None:
-    """Each of its octets that is no UTF-8 becomes a character of three: an argument of a program may not be as long."""
-    with SmtpServer({"connect": "554 " + "\udcf1" * 65_000}) as server, webhook() as (address, bodies):
-        machine.environ = server.environ | {"WATCH_WEBHOOK": address}
-        run = machine.watch("mail")
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [("MAIL_DIR", "/missing", "CRITICAL - MAIL_DIR='/missing' does not exist"), ("MAIL_FROM", LONG, LONG)],
+    ids=["a fault of the mail", "a text of any length"],
+)
+def test_a_webhook_is_told_the_same(machine: Machine, texts: list[str], name: str, value: str, fault: str) -> None:
+    machine.environ[name] = value
+    run = machine.watch("mail")
 
     assert run.returncode == 0, run.stderr
-    quoted = "554 " + "\N{REPLACEMENT CHARACTER}" * 296 + "\N{HORIZONTAL ELLIPSIS}"
-    told = f"{NEEDS_A_HAND}CRITICAL - the mail server refused the connection: {quoted}; nothing is kept{SEE}"
-    assert [json.loads(body) for body in bodies] == [{"text": f"{os.uname().nodename}: {told}"}]
-
-
-def test_a_webhook_is_told_a_text_of_any_length(machine: Machine) -> None:
-    value = "x" * 131_000  # a variable cannot have many more
-    with webhook() as (address, bodies):
-        machine.environ = {"WATCH_WEBHOOK": address, "MAIL_FROM": value}
-        run = machine.watch("mail")
-
-    assert run.returncode == 0, run.stderr
-    (text,) = (json.loads(body)["text"] for body in bodies)
-    assert f"{NEEDS_A_HAND}MAIL_FROM='{value}': expected " in text
+    (text,) = texts
+    assert text.startswith(f"{HOST}: {NEEDS_A_HAND}")
+    assert fault in text
     assert text.endswith(SEE)
 
 
-def test_nothing_is_posted_without_its_text(machine: Machine) -> None:
-    machine.mail_dir.rmdir()
-    write_program(machine.directory / "bin" / "jq", "exit 1")
-    with webhook() as (address, bodies):
-        machine.environ = {"WATCH_WEBHOOK": address}
-        run = machine.watch("mail")
+def test_of_the_longest_reply_of_the_mail_server_a_webhook_is_told_300_characters(
+    machine: Machine, texts: list[str], mail_server: SmtpServer
+) -> None:
+    """Each of its octets that is no UTF-8 becomes a character of three: an argument of a program may not be as long."""
+    mail_server.replies = {"connect": "554 " + "\udcf1" * 65_000}
+    run = machine.watch("mail")
 
-    assert bodies == []
+    assert run.returncode == 0, run.stderr
+    quoted = "554 " + "\N{REPLACEMENT CHARACTER}" * 296 + "\N{HORIZONTAL ELLIPSIS}"
+    assert texts == [f"{HOST}: {REFUSED_CONNECTION}{quoted}; nothing is kept{SEE}"]
+
+
+def test_nothing_is_posted_without_its_text(machine: Machine, texts: list[str]) -> None:
+    machine.mail_dir.rmdir()
+    machine.program("jq", "exit 1")
+    run = machine.watch("mail")
+
+    assert texts == []
     assert (run.returncode, "nobody was told" in run.stderr) == (1, True)
 
 
@@ -225,44 +229,16 @@ def test_one_way_that_works_is_enough(machine: Machine) -> None:
     machine.mail_dir.rmdir()
     machine.environ["WATCH_WEBHOOK"] = f"http://127.0.0.1:{free_port()}"
 
-    assert machine.told("mail") == [AWAY.format(machine.mail_dir)]
-    assert machine.told("mail") == []
+    assert [machine.told("mail") for _ in range(2)] == [[AWAY.format(mail_dir=machine.mail_dir)], []]
 
 
-@pytest.mark.parametrize("command", [["mail"], ["failure", "0"]], ids=["mail", "failure"])
+@pytest.mark.parametrize("arguments", ["mail", "failure 0"])
 @pytest.mark.parametrize("webhook", ["", "closed"])
-def test_what_nobody_was_told_is_an_error_and_is_told_later(machine: Machine, command: list[str], webhook: str) -> None:
+def test_what_nobody_was_told_is_an_error_and_is_told_later(machine: Machine, arguments: str, webhook: str) -> None:
     machine.mail_dir.rmdir()
     machine.environ = {"WATCH_WEBHOOK": webhook and f"http://127.0.0.1:{free_port()}", "WATCH_MAIL": ""}
-    for _ in range(2):
-        run = machine.watch(*command)
-        assert run.returncode == 1
-        assert "nobody was told" in run.stderr
+    runs = [machine.watch(arguments) for _ in range(2)]
     machine.environ = {"WATCH_MAIL": "ops@example.com"}
 
-    assert len(machine.told(*command)) == 1
-
-
-FAILED = (
-    "public-web-interface@0 does not come up; see journalctl -u public-web-interface@0 -n 20, and public-web-interface"
-    " check"
-)
-
-
-def test_an_instance_that_does_not_come_up_is_told_once_a_day(machine: Machine) -> None:
-    def half_an_hour_later() -> list[str]:
-        machine.age(29 * MINUTE)
-        return machine.told("failure", "0")
-
-    assert machine.told("failure", "0") == [FAILED]
-    assert [half_an_hour_later() for _ in range(49)] == [[]] * 49
-    assert half_an_hour_later() == [FAILED]
-    assert half_an_hour_later() == []
-    assert machine.told("failure", "1") == [FAILED.replace("@0", "@1")]
-
-
-def test_an_instance_that_came_up_and_fails_again_is_told_again(machine: Machine) -> None:
-    machine.told("failure", "0")
-    machine.age(31 * MINUTE)
-
-    assert machine.told("failure", "0") == [FAILED]
+    assert [(run.returncode, "nobody was told" in run.stderr) for run in runs] == [(1, True)] * 2
+    assert len(machine.told(arguments)) == 1
