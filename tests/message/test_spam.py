@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.contact.submission import KINDS
-from tests.message.letters import EXTRAS, compose
+from tests.contact.reading import compose
 
 PATIENCE = 300
 """Seconds after which SpamAssassin hangs."""
@@ -35,7 +35,7 @@ WAYS = {"as it is": b"", "from the relay": TO_RELAY, "from the internet": TO_MAI
 
 SUBMISSIONS: dict[str, dict[str, Any]] = {
     "ordinary": {},
-    "with all fields": EXTRAS,
+    "with more fields": {"tema": "Precios", "volumenMensual": 40_000, "acepta": True, "tienda": {"ciudad": "Cádiz"}},
     "with the address alone": dict.fromkeys(["nombre", "empresa", "telefono", "mensaje"]),
     "right to left": {"nombre": "محمد عبد الله", "empresa": None, "mensaje": "مرحبا بالعالم"},
 }
@@ -52,7 +52,7 @@ def judge(contents: list[bytes], directory: Path) -> list[tuple[float, dict[str,
 
 def test_each_kind_of_message_is_no_spam(tmp_path: Path) -> None:
     contents = {
-        f"{kind}, {what}, {way}": line + compose({"form_type": kind} | changes).content
+        f"{kind}, {what}, {way}": line + compose(form_type=kind, **changes).content
         for kind in KINDS
         for what, changes in SUBMISSIONS.items()
         for way, line in WAYS.items()
@@ -65,7 +65,7 @@ def test_each_kind_of_message_is_no_spam(tmp_path: Path) -> None:
 
 def test_a_visitor_with_an_address_that_anybody_can_have_costs_what_the_operator_was_told(tmp_path: Path) -> None:
     # The sender's address is not the visitor's. docs/mail.md says what to do.
-    contents = [compose({"form_type": kind, "email": "maria.nunez@gmail.com"}).content for kind in KINDS]
+    contents = [compose(form_type=kind, email="maria.nunez@gmail.com").content for kind in KINDS]
 
     verdicts = judge(contents, tmp_path)
 
