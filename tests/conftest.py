@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging.config
 import os
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -43,6 +46,36 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Two processes for each core, because tests wait as well; a run of chosen files needs no further process."""
     is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     return 2 * (os.cpu_count() or 1) if is_whole else 0
+
+
+def runs(*command: str) -> bool:
+    """Whether a program is there and succeeds."""
+    return (
+        shutil.which(command[0]) is not None
+        and subprocess.run(command, capture_output=True, check=False).returncode == 0
+    )
+
+
+@cache
+def is_here(facility: str) -> bool:
+    """Whether this machine has what the mark ``needs`` of a test names."""
+    match facility:
+        case "/proc":
+            return Path("/proc/self/fdinfo").is_dir()
+        case "mount namespaces":
+            return runs("unshare", "--map-root-user", "--mount", "true")
+        case "network namespaces":
+            return runs("unshare", "--map-root-user", "--net", "true")
+        case program:
+            return shutil.which(program) is not None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that needs what this machine lacks; CI, which must have all, fails."""
+    if missing := [it for mark in item.iter_markers("needs") for it in mark.args if not is_here(it)]:
+        reason = f"this machine lacks {', '.join(missing)}"
+        pytest.fail(reason, pytrace=False) if "CI" in os.environ else pytest.skip(reason)
 
 
 @pytest.fixture
