@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -28,21 +27,22 @@ from tests.monitoring.rules import (
     promtool,
 )
 
+PREFIX = "PublicWebInterface"
+"""The names of all alerts begin so."""
 SHARED = {"job": JOB, "machine": MACHINE}
 MINUTE = 60 // STEP
 """Samples of a minute."""
 UP = both("up", [1] * 60 * MINUTE)
 
 
-@dataclass(frozen=True)
-class Way:
-    """The times at which an alert fires and has resolved, and its words as it fires."""
-
-    series: Series
-    fires: int
-    resolved: int
-    labels: dict[str, str]
-    summary: str
+OK = 'http_requests_total{method="GET", route="/api", status="200", code="-"}'
+ERROR = 'http_requests_total{method="GET", route="/api", status="500", code="internal_error"}'
+FAILED, DELIVERED = (
+    f'contact_submissions_total{{form_type="demo", outcome="{outcome}"}}' for outcome in ("failed", "delivered")
+)
+SERVER, STORAGE = (f'mail_check_success{{check="{check}"}}' for check in ("server", "storage"))
+REDIS = 'rate_limit_storage_in_reach{storage="redis"}'
+AGE = 'mail_oldest_message_age_seconds{state="waiting"}'
 
 
 def fault(name: str, good: float, bad: float, minutes: int) -> Series:
@@ -50,22 +50,10 @@ def fault(name: str, good: float, bad: float, minutes: int) -> Series:
     return UP | both(name, [good] * MINUTE + [bad] * minutes * MINUTE + [good] * 10 * MINUTE)
 
 
-def ages() -> Series:
-    """A message that waits from the first minute on, for twenty minutes."""
-    age = [0.0] * MINUTE + [float(STEP * step) for step in range(20 * MINUTE)] + [0.0] * MINUTE
-    return UP | both('mail_oldest_message_age_seconds{state="waiting"}', age)
-
-
 def failing_route() -> Series:
     """After ten minutes a route fails for ten minutes; the counter of its errors exists only from then on."""
-    ok = 'http_requests_total{method="GET", route="/api", status="200", code="-"}'
-    failed = 'http_requests_total{method="GET", route="/api", status="500", code="internal_error"}'
-    errors: list[float | str] = [
-        *["_"] * 10 * MINUTE,
-        *[50 + 10 * step for step in range(10 * MINUTE)],
-        *[50 + 10 * (10 * MINUTE - 1)] * 10 * MINUTE,
-    ]
-    return UP | {at(0, ok): counter((10, 40 * MINUTE)), at(0, failed): errors}
+    errors: Samples = [*["_"] * 10 * MINUTE, *[50 + 10 * step for step in range(10 * MINUTE)], *[440] * 10 * MINUTE]
+    return UP | {at(0, OK): counter((10, 40 * MINUTE)), at(0, ERROR): errors}
 
 
 def durations(route: str, below: str, above: str, each: float, *, slow: int = 15 * MINUTE) -> Series:
@@ -82,107 +70,58 @@ def durations(route: str, below: str, above: str, each: float, *, slow: int = 15
 
 def failing_forms() -> Series:
     """One form in five minutes, as at night. All of the first half hour fail, and nobody sends any later."""
-    name = 'contact_submissions_total{{form_type="demo", outcome="{}"}}'
     failed = [float(step // (5 * MINUTE)) for step in range(30 * MINUTE)]
-    return UP | {
-        at(0, name.format("failed")): failed + failed[-1:] * 60 * MINUTE,
-        at(0, name.format("delivered")): [0] * 90 * MINUTE,
-    }
+    return UP | {at(0, FAILED): failed + failed[-1:] * 60 * MINUTE, at(0, DELIVERED): [0] * 90 * MINUTE}
 
 
-WAYS = {
-    "PublicWebInterfaceNoAnswer": Way(
-        both("up", [1] * MINUTE + [0] * 3 * MINUTE + [1] * MINUTE),
-        fires=120,
-        resolved=240,
-        labels=SHARED,
-        summary="No process of the public web interface on web1 answers.",
+NO_ANSWER = both("up", [1] * MINUTE + [0] * 3 * MINUTE + [1] * MINUTE)
+ONE_DOWN: Series = {at(0, "up"): [1] * 20 * MINUTE, at(1, "up"): [1] * MINUTE + [0] * 7 * MINUTE + [1] * MINUTE}
+NOT_WATCHED: Series = {at(0, "up"): [1] * MINUTE + ["stale"] + ["_"] * 7 * MINUTE + [1] * MINUTE}
+WAITING = UP | both(AGE, [0.0] * MINUTE + [float(STEP * step) for step in range(20 * MINUTE)] + [0.0] * MINUTE)
+LOST = UP | {at(0, "mail_messages_lost_total"): [0] * 2 * MINUTE + [1] * 30 * MINUTE}
+SLOW, SLOW_FORM = durations("/api", "0.25", "0.5", each=10), durations("/contact.php", "5", "10", each=1)
+
+Way = tuple[Series, int, int, dict[str, str], str]
+WAYS: dict[str, Way] = {
+    "NoAnswer": (NO_ANSWER, 120, 240, SHARED, "No process of the public web interface on web1 answers."),
+    "ProcessDown": (
+        *(ONE_DOWN, 360, 480, SHARED | {"instance": "127.0.0.1:19101"}),
+        "One process of the public web interface on web1 does not answer (127.0.0.1:19101).",
     ),
-    "PublicWebInterfaceProcessDown": Way(
-        {at(0, "up"): [1] * 20 * MINUTE, at(1, "up"): [1] * MINUTE + [0] * 7 * MINUTE + [1] * MINUTE},
-        fires=360,
-        resolved=480,
-        labels=SHARED | {"instance": "127.0.0.1:19101"},
-        summary="One process of the public web interface on web1 does not answer (127.0.0.1:19101).",
+    "NotWatched": (NOT_WATCHED, 360, 495, {"job": JOB}, "Prometheus asks no process of the public web interface."),
+    "Errors": (failing_route(), 900, 1470, SHARED | {"route": "/api"}, "50% of the requests to /api on web1 fail."),
+    "FormsFail": (failing_forms(), 900, 4500, SHARED, "Most forms of the last hour on web1 have failed."),
+    "MailServerFails": (
+        *(fault(SERVER, 1, 0, 7), 360, 480, SHARED | {"check": "server"}),
+        "The mail server takes no message from web1.",
     ),
-    "PublicWebInterfaceNotWatched": Way(
-        {at(0, "up"): [1] * MINUTE + ["stale"] + ["_"] * 7 * MINUTE + [1] * MINUTE},
-        fires=360,
-        resolved=495,
-        labels={"job": JOB},
-        summary="Prometheus asks no process of the public web interface.",
+    "MailDirFails": (
+        *(fault(STORAGE, 1, 0, 7), 360, 480, SHARED | {"check": "storage"}),
+        "MAIL_DIR on web1 takes no message.",
     ),
-    "PublicWebInterfaceErrors": Way(
-        failing_route(),
-        fires=900,
-        resolved=1470,
-        labels=SHARED | {"route": "/api"},
-        summary="50% of the requests to /api on web1 fail.",
+    "MessagesWait": (WAITING, 975, 1260, SHARED | {"state": "waiting"}, "A message has waited on web1 for 15m 15s."),
+    "MessagesLost": (LOST, 120, 1020, SHARED, "Messages lost on web1: 1."),
+    "MessagesNeedAHand": (
+        *(fault('mail_messages{state="in_doubt"}', 0, 2, 3), 120, 240, SHARED | {"state": "in_doubt"}),
+        "Messages on web1 that are in doubt: 2.",
     ),
-    "PublicWebInterfaceFormsFail": Way(
-        failing_forms(),
-        fires=900,
-        resolved=4500,
-        labels=SHARED,
-        summary="Most forms of the last hour on web1 have failed.",
+    "LimitsNotShared": (
+        *(fault(REDIS, 1, 0, 7), 360, 480, SHARED | {"storage": "redis"}),
+        "The storage of the rate limits is out of reach from web1.",
     ),
-    "PublicWebInterfaceMailServerFails": Way(
-        fault('mail_check_success{check="server"}', 1, 0, 7),
-        fires=360,
-        resolved=480,
-        labels=SHARED | {"check": "server"},
-        summary="The mail server takes no message from web1.",
+    "Slow": (
+        *(SLOW, 1515, 2400, SHARED | {"kind": "other"}),
+        "One of a hundred requests on web1 takes 497.5ms or longer.",
     ),
-    "PublicWebInterfaceMailDirFails": Way(
-        fault('mail_check_success{check="storage"}', 1, 0, 7),
-        fires=360,
-        resolved=480,
-        labels=SHARED | {"check": "storage"},
-        summary="MAIL_DIR on web1 takes no message.",
-    ),
-    "PublicWebInterfaceMessagesWait": Way(
-        ages(),
-        fires=60 + 15 * 60 + STEP,
-        resolved=60 + 20 * 60,
-        labels=SHARED | {"state": "waiting"},
-        summary="A message has waited on web1 for 15m 15s.",
-    ),
-    "PublicWebInterfaceMessagesLost": Way(
-        UP | {at(0, "mail_messages_lost_total"): [0] * 2 * MINUTE + [1] * 30 * MINUTE},
-        fires=120,
-        resolved=1020,
-        labels=SHARED,
-        summary="Messages lost on web1: 1.",
-    ),
-    "PublicWebInterfaceMessagesNeedAHand": Way(
-        fault('mail_messages{state="in_doubt"}', 0, 2, 3),
-        fires=120,
-        resolved=240,
-        labels=SHARED | {"state": "in_doubt"},
-        summary="Messages on web1 that are in doubt: 2.",
-    ),
-    "PublicWebInterfaceLimitsNotShared": Way(
-        fault('rate_limit_storage_in_reach{storage="redis"}', 1, 0, 7),
-        fires=360,
-        resolved=480,
-        labels=SHARED | {"storage": "redis"},
-        summary="The storage of the rate limits is out of reach from web1.",
-    ),
-    "PublicWebInterfaceSlow": Way(
-        durations("/api", "0.25", "0.5", each=10),
-        fires=915 + 600,
-        resolved=1800 + 600,
-        labels=SHARED | {"kind": "other"},
-        summary="One of a hundred requests on web1 takes 497.5ms or longer.",
-    ),
-    "PublicWebInterfaceFormSlow": Way(
-        durations("/contact.php", "5", "10", each=1),
-        fires=915 + 600,
-        resolved=1800 + 600,
-        labels=SHARED | {"kind": "form"},
-        summary="One of a hundred forms on web1 takes 9.95s or longer.",
+    "FormSlow": (
+        SLOW_FORM,
+        1515,
+        2400,
+        SHARED | {"kind": "form"},
+        "One of a hundred forms on web1 takes 9.95s or longer.",
     ),
 }
+"""What happens, the seconds at which an alert fires and has resolved, and its labels and words as it fires."""
 
 
 def test_promtool_takes_the_configuration_and_the_rules() -> None:
@@ -195,26 +134,26 @@ def test_promtool_takes_the_configuration_and_the_rules() -> None:
 
 
 def test_every_alert_is_tried() -> None:
-    assert set(WAYS) == set(alerts())
+    assert {PREFIX + name for name in WAYS} == set(alerts())
 
 
 @pytest.mark.parametrize(("name", "way"), WAYS.items(), ids=WAYS)
 def test_an_alert_fires_at_its_time_and_not_before_and_resolves(tmp_path: Path, name: str, way: Way) -> None:
+    series, fires, resolved, labels, summary = way
     Trial(
-        way.series,
-        silent=[(way.fires - STEP, name), (way.resolved, name)],
-        firing=[Firing(way.fires, name, way.labels, way.summary)],
-        counts=[(way.resolved - STEP, name, 1)],
+        series,
+        silent=[(fires - STEP, PREFIX + name), (resolved, PREFIX + name)],
+        firing=[Firing(fires, PREFIX + name, labels, summary)],
+        counts=[(resolved - STEP, PREFIX + name, 1)],
     ).run(tmp_path)
 
 
-SERVER = 'mail_check_success{check="server"}'
-OK = 'http_requests_total{method="GET", route="/api", status="200", code="-"}'
-ERROR = 'http_requests_total{method="GET", route="/api", status="500", code="internal_error"}'
 FAILING: Samples = [*[1] * MINUTE, *[0] * 20 * MINUTE]
 GONE: Samples = ["stale", *["_"] * 2 * MINUTE]
 """A process that has died and whose place another one takes two minutes later."""
 RESTARTED: Samples = [*FAILING[:12], *GONE, *FAILING[MINUTE:]]
+
+FAILS = f"{PREFIX}MailServerFails"
 
 NEVER_INTERRUPTED: dict[str, Series] = {
     "one process restarts": {at(0, SERVER): FAILING, at(1, SERVER): RESTARTED},
@@ -230,17 +169,15 @@ NEVER_INTERRUPTED: dict[str, Series] = {
 
 @pytest.mark.parametrize("series", NEVER_INTERRUPTED.values(), ids=NEVER_INTERRUPTED)
 def test_a_fault_goes_on_and_its_time_runs_while_processes_die_and_restart(tmp_path: Path, series: Series) -> None:
-    name = "PublicWebInterfaceMailServerFails"
-
-    Trial(UP | series, counts=[(345, name, 0), (360, name, 1), (600, name, 1), (1200, name, 1)]).run(tmp_path)
+    Trial(UP | series, counts=[(345, FAILS, 0), (360, FAILS, 1), (600, FAILS, 1), (1200, FAILS, 1)]).run(tmp_path)
 
 
 SHARED_STATES = {
-    "PublicWebInterfaceMailServerFails": (SERVER, 1, 0),
-    "PublicWebInterfaceMailDirFails": ('mail_check_success{check="storage"}', 1, 0),
-    "PublicWebInterfaceMessagesWait": ('mail_oldest_message_age_seconds{state="waiting"}', 0, 3600),
-    "PublicWebInterfaceMessagesNeedAHand": ('mail_messages{state="refused"}', 0, 1),
-    "PublicWebInterfaceLimitsNotShared": ('rate_limit_storage_in_reach{storage="redis"}', 1, 0),
+    "MailServerFails": (SERVER, 1, 0),
+    "MailDirFails": (STORAGE, 1, 0),
+    "MessagesWait": (AGE, 0, 3600),
+    "MessagesNeedAHand": ('mail_messages{state="refused"}', 0, 1),
+    "LimitsNotShared": (REDIS, 1, 0),
 }
 
 
@@ -251,7 +188,7 @@ def test_the_restart_of_the_only_process_ends_no_alert_about_the_machine(
     name, good, bad = state
     series: Series = {at(0, name): [*[good] * MINUTE, *[bad] * 10 * MINUTE, *GONE, *[bad] * 10 * MINUTE]}
 
-    Trial(UP | series, counts=[(second, alert, 1) for second in range(540, 1200, STEP)]).run(tmp_path)
+    Trial(UP | series, counts=[(second, PREFIX + alert, 1) for second in range(540, 1200, STEP)]).run(tmp_path)
 
 
 def test_a_process_that_died_with_a_fault_does_not_outvote_the_living(tmp_path: Path) -> None:
@@ -259,16 +196,12 @@ def test_a_process_that_died_with_a_fault_does_not_outvote_the_living(tmp_path: 
         at(0, SERVER): [1] * MINUTE + [0] * 7 * MINUTE + [1] * 9 * MINUTE,
         at(1, SERVER): [*[1] * MINUTE, *[0] * 6 * MINUTE, "stale"],
     }
-    name = "PublicWebInterfaceMailServerFails"
-
-    Trial(series, counts=[(465, name, 1), (480, name, 0)]).run(tmp_path)
+    Trial(series, counts=[(465, FAILS, 1), (480, FAILS, 0)]).run(tmp_path)
 
 
 def test_what_all_processes_said_last_stays_for_an_hour(tmp_path: Path) -> None:
     series = both(SERVER, [*[0.0] * 10 * MINUTE, "stale"])
-    name = "PublicWebInterfaceMailServerFails"
-
-    Trial(series, counts=[(585 + 3600, name, 1), (600 + 3600, name, 0)]).run(tmp_path)
+    Trial(series, counts=[(585 + 3600, FAILS, 1), (600 + 3600, FAILS, 0)]).run(tmp_path)
 
 
 def test_each_machine_has_an_alert_of_its_own(tmp_path: Path) -> None:
@@ -276,79 +209,69 @@ def test_each_machine_has_an_alert_of_its_own(tmp_path: Path) -> None:
     elsewhere = {name.replace(MACHINE, "web2"): samples for name, samples in series.items()}
     fine = {name.replace(MACHINE, "web3"): [1] * 20 * MINUTE for name in series}
 
-    Trial(series | elsewhere | fine, counts=[(600, "PublicWebInterfaceMailServerFails", 2)]).run(tmp_path)
+    Trial(series | elsewhere | fine, counts=[(600, FAILS, 2)]).run(tmp_path)
 
 
-@pytest.mark.parametrize("state", ["refused", "in_doubt", "given_up"])
-def test_a_single_message_that_needs_a_hand_is_an_alert(tmp_path: Path, state: str) -> None:
-    series = UP | both(f'mail_messages{{state="{state}"}}', [0] * MINUTE + [1] * 20 * MINUTE)
+@pytest.mark.parametrize(
+    ("state", "messages", "alerts"),
+    [("refused", 1, 1), ("in_doubt", 1, 1), ("given_up", 1, 1), ("waiting", 9, 0), ("stored", 9, 0)],
+)
+def test_a_single_message_that_needs_a_hand_is_an_alert(tmp_path: Path, state: str, messages: int, alerts: int) -> None:
+    series = UP | both(f'mail_messages{{state="{state}"}}', [0] * MINUTE + [messages] * 20 * MINUTE)
 
-    Trial(series, counts=[(600, "PublicWebInterfaceMessagesNeedAHand", 1)]).run(tmp_path)
-
-
-@pytest.mark.parametrize("state", ["waiting", "stored"])
-def test_messages_that_need_nobody_are_none(tmp_path: Path, state: str) -> None:
-    series = UP | both(f'mail_messages{{state="{state}"}}', [0] * MINUTE + [9] * 20 * MINUTE)
-
-    Trial(series, counts=[(600, "PublicWebInterfaceMessagesNeedAHand", 0)]).run(tmp_path)
+    Trial(series, counts=[(600, f"{PREFIX}MessagesNeedAHand", alerts)]).run(tmp_path)
 
 
 RESTART: list[float | str] = [*[1] * MINUTE, 0, 0, *[1] * 20 * MINUTE]
 CLEAN, BROKEN = (10, 60 * MINUTE), counter((10, 60 * MINUTE))
 HARMLESS: dict[str, tuple[str, Series]] = {
-    "a restart": ("PublicWebInterfaceNoAnswer", both("up", RESTART)),
-    "a restart of one process": ("PublicWebInterfaceProcessDown", both("up", RESTART)),
+    "a restart": ("NoAnswer", both("up", RESTART)),
+    "a restart of one process": ("ProcessDown", both("up", RESTART)),
     "one error at night": (
-        "PublicWebInterfaceErrors",
+        "Errors",
         {at(0, OK): counter((0.9, 60 * MINUTE)), at(0, ERROR): [*["_"] * 10 * MINUTE, *[1] * 50 * MINUTE]},
     ),
     "a form that fails among many": (
-        "PublicWebInterfaceFormsFail",
-        {
-            at(0, 'contact_submissions_total{form_type="demo", outcome="failed"}'): counter((0.05, 60 * MINUTE)),
-            at(0, 'contact_submissions_total{form_type="demo", outcome="delivered"}'): counter((0.06, 60 * MINUTE)),
-        },
+        "FormsFail",
+        {at(0, FAILED): counter((0.05, 60 * MINUTE)), at(0, DELIVERED): counter((0.06, 60 * MINUTE))},
     ),
-    "few requests, all of which fail": ("PublicWebInterfaceErrors", {at(0, ERROR): counter((0.9, 60 * MINUTE))}),
+    "few requests, all of which fail": ("Errors", {at(0, ERROR): counter((0.9, 60 * MINUTE))}),
     "few errors among many requests": (
-        "PublicWebInterfaceErrors",
+        "Errors",
         {at(0, OK): counter(CLEAN), at(0, ERROR): counter((0.5, 60 * MINUTE))},
     ),
     "a minute of errors": (
-        "PublicWebInterfaceErrors",
+        "Errors",
         {at(0, OK): counter(CLEAN), at(0, ERROR): counter((0, 10 * MINUTE), (10, 1), (0, 49 * MINUTE))},
     ),
     "errors of long ago, when Prometheus comes back": (
-        "PublicWebInterfaceErrors",
+        "Errors",
         {
             at(0, OK): [*["_"] * 20 * MINUTE, *counter(CLEAN)],
             at(0, ERROR): [*["_"] * 20 * MINUTE, *[900] * 40 * MINUTE],
         },
     ),
-    "requests that are refused": (
-        "PublicWebInterfaceErrors",
-        {at(0, OK.replace("200", "429")): counter(CLEAN)},
-    ),
-    "one slow request": ("PublicWebInterfaceSlow", durations("/api", "0.25", "0.5", 10, slow=1)),
-    "one slow form": ("PublicWebInterfaceFormSlow", durations("/contact.php", "5", "10", 1, slow=1)),
-    "slow requests, but few": ("PublicWebInterfaceSlow", durations("/api", "0.25", "0.5", 2)),
-    "slow forms, but few": ("PublicWebInterfaceFormSlow", durations("/contact.php", "5", "10", 0.4)),
-    "forms that wait for the mail server": ("PublicWebInterfaceSlow", durations("/api/v1/contact", "2.5", "5", 10)),
-    "forms within their goal": ("PublicWebInterfaceFormSlow", durations("/api/v1/contact", "2.5", "5", 10)),
+    "requests that are refused": ("Errors", {at(0, OK.replace("200", "429")): counter(CLEAN)}),
+    "one slow request": ("Slow", durations("/api", "0.25", "0.5", 10, slow=1)),
+    "one slow form": ("FormSlow", durations("/contact.php", "5", "10", 1, slow=1)),
+    "slow requests, but few": ("Slow", durations("/api", "0.25", "0.5", 2)),
+    "slow forms, but few": ("FormSlow", durations("/contact.php", "5", "10", 0.4)),
+    "forms that wait for the mail server": ("Slow", durations("/api/v1/contact", "2.5", "5", 10)),
+    "forms within their goal": ("FormSlow", durations("/api/v1/contact", "2.5", "5", 10)),
     "a message that waits for ten minutes": (
-        "PublicWebInterfaceMessagesWait",
-        both('mail_oldest_message_age_seconds{state="waiting"}', [STEP * step for step in range(10 * MINUTE)] + [0]),
+        "MessagesWait",
+        both(AGE, [STEP * step for step in range(10 * MINUTE)] + [0]),
     ),
     "a message that is stored": (
-        "PublicWebInterfaceMessagesWait",
+        "MessagesWait",
         both('mail_oldest_message_age_seconds{state="stored"}', [90_000] * 10 * MINUTE),
     ),
     "limits in the process": (
-        "PublicWebInterfaceLimitsNotShared",
+        "LimitsNotShared",
         both('rate_limit_storage_in_reach{storage="memory"}', [1] * 20 * MINUTE),
     ),
     "another service on the same Prometheus": (
-        "PublicWebInterfaceErrors",
+        "Errors",
         {at(0, ERROR).replace(JOB, "other"): BROKEN},
     ),
 }
@@ -358,7 +281,7 @@ HARMLESS: dict[str, tuple[str, Series]] = {
 def test_what_needs_nobody_is_no_alert(tmp_path: Path, alert: str, series: Series) -> None:
     quiet = {} if any(name.startswith("up{") for name in series) else UP
 
-    Trial({**quiet, **series}, never=(alert,)).run(tmp_path)
+    Trial({**quiet, **series}, never=(PREFIX + alert,)).run(tmp_path)
 
 
 @pytest.mark.parametrize("name", alerts())
@@ -382,7 +305,7 @@ def test_the_job_asks_the_processes_where_the_unit_puts_their_metrics() -> None:
     assert configuration()["global"] == {"scrape_interval": f"{STEP}s", "evaluation_interval": f"{STEP}s"}
 
 
-@pytest.mark.parametrize("name", ["PublicWebInterfaceSlow", "PublicWebInterfaceFormSlow"])
+@pytest.mark.parametrize("name", [f"{PREFIX}Slow", f"{PREFIX}FormSlow"])
 def test_a_quantile_is_compared_with_the_bound_of_a_bucket(name: str) -> None:
     """Between two bounds Prometheus can only guess."""
     (goal,) = re.findall(r" > ([\d.]+)", alerts()[name]["expr"])
