@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -84,44 +83,91 @@ def test_head_is_served_where_get_is_and_options_everywhere(make_app: MakeApp) -
         assert app.test_client().options(rule.rule).status_code == 204
 
 
-def test_the_error_codes_are_those_of_the_catalogue() -> None:
-    assert set(enumeration(SCHEMAS["ErrorCode"])) == set(map(str, ErrorCode))
+ERROR_EXAMPLES = [
+    value["error"] for node in nodes(DOCUMENT) if isinstance(value := node.get("value"), dict) and "error" in value
+]
 
 
-def test_the_table_in_the_description_is_the_catalogue() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| (\d+) \|", DOCUMENT["info"]["description"], re.MULTILINE)
+@pytest.mark.parametrize("code", ErrorCode)
+def test_an_error_code_has_examples_with_the_texts_of_the_catalogue(code: ErrorCode) -> None:
+    examples = [example for example in ERROR_EXAMPLES if example["code"] == code]
+    texts = {(example["status"], example["message"], example.get("hint")) for example in examples}
 
-    assert sorted(rows) == sorted((code, str(code.status)) for code in ErrorCode)
-
-
-def error_examples() -> Iterator[dict[str, Any]]:
-    for node in nodes(DOCUMENT):
-        value = node.get("value")
-        if isinstance(value, dict) and "error" in value:
-            yield value["error"]
+    assert texts == {(code.status, code.message, code.hint)}
 
 
-def test_every_error_code_has_an_example_with_the_texts_of_the_catalogue() -> None:
-    examples = list(error_examples())
-
-    for code in ErrorCode:
-        texts = {(error["status"], error["message"], error.get("hint")) for error in examples if error["code"] == code}
-        assert texts == {(code.status, code.message, code.hint)}, code
-
-
-def test_errors_are_documented_under_the_status_of_the_catalogue() -> None:
-    for operation in OPERATIONS.values():
-        for status, reference in operation["responses"].items():
-            content = resolve(reference).get("content", {}).get("application/json", {})
-            for example in map(resolve, content.get("examples", {}).values()):
-                if "error" in example["value"]:
-                    assert example["value"]["error"]["status"] == int(status)
+def examples_of(operation: str) -> Iterator[tuple[str, list[Any]]]:
+    """The status of each answer that has a body, and its examples."""
+    for status, reference in OPERATIONS[operation]["responses"].items():
+        for media_type in resolve(reference).get("content", {}).values():
+            yield status, [resolve(example)["value"] for example in media_type.get("examples", {}).values()]
 
 
-def test_the_reasons_of_an_invalid_body_are_those_of_the_code() -> None:
-    reasons = enumeration(SCHEMAS["ErrorDetails"]["properties"]["reason"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_answer_with_a_body_has_examples_of_its_status(operation: str) -> None:
+    for status, values in examples_of(operation):
+        assert values, status
+        assert {str(value["error"]["status"]) for value in values if "error" in value} <= {status}
 
-    assert reasons == [*get_args(body.Reason), "too_early", "expired"]
+
+POLICIES = (API_POLICY, CONTACT_POLICY)
+OF_API, OF_CONTACT = (f'"default";q={policy.quota};w={policy.window_seconds}' for policy in POLICIES)
+MOST = max(policy.quota for policy in POLICIES)
+DESCRIPTION, HEADERS, RULE = (
+    DOCUMENT["info"]["description"],
+    {name: resolve(header["schema"]) for name, header in DOCUMENT["components"]["headers"].items()},
+    SCHEMAS["RateLimitRule"]["properties"],
+)
+SHOWN = [
+    node for node in nodes(DOCUMENT) if set(node) == {"limit", "window_seconds", "scope"} and node["scope"] == "ip"
+]
+FACTS: dict[str, tuple[Any, Any]] = {
+    "error codes": (set(enumeration(SCHEMAS["ErrorCode"])), set(map(str, ErrorCode))),
+    "table of errors": (
+        sorted(re.findall(r"^\| `(\w+)` \| (\d+) \|", DESCRIPTION, re.MULTILINE)),
+        sorted((code, str(code.status)) for code in ErrorCode),
+    ),
+    "reasons of an invalid body": (
+        enumeration(SCHEMAS["ErrorDetails"]["properties"]["reason"]),
+        [*get_args(body.Reason), "too_early", "expired"],
+    ),
+    "sections": (query_parameter("/api", "section"), list(discovery.SECTION.allowed_values)),
+    "methods": (query_parameter("/api/v1", "method"), list(v1.METHOD.allowed_values)),
+    "verbosity": (query_parameter("/api/v1/health", "verbose"), list(v1.VERBOSE.allowed_values)),
+    "versions": (query_parameter("/api/versioning", "version"), ["v1"]),
+    **{
+        f"content types of {path}": (
+            list(resolve(DOCUMENT["paths"][path]["post"]["requestBody"])["content"]),
+            list(body.PARSERS),
+        )
+        for path in CONTACT_PATHS
+    },
+    "seconds of Retry-After": (
+        (HEADERS["Retry-After"]["minimum"], HEADERS["Retry-After"]["maximum"]),
+        (1, MAX_RETRY_AFTER),
+    ),
+    "quotas in the answers": ({(it["limit"], it["window_seconds"]) for it in SHOWN}, {tuple(it) for it in POLICIES}),
+    "table of quotas": (
+        re.findall(r"\| (\d+) petici\w+ cada (\d+) segundos \|", DESCRIPTION),
+        [(str(policy.quota), str(policy.window_seconds)) for policy in POLICIES],
+    ),
+    "RateLimit-Policy": (HEADERS["RateLimit-Policy"]["const"], OF_API),
+    "RateLimit-Policy of the contact paths": (HEADERS["ContactRateLimit-Policy"]["enum"], [OF_CONTACT, OF_API]),
+    "smallest limit": (HEADERS["X-RateLimit-Limit"]["minimum"], API_POLICY.quota),
+    "smallest limit of the contact paths": (HEADERS["ContactX-RateLimit-Limit"]["minimum"], CONTACT_POLICY.quota),
+    "largest limit": ({HEADERS[name]["maximum"] for name in LIMITS}, {MOST}),
+    "largest limit in an answer": (RULE["limit"]["maximum"], MOST),
+    "longest window in an answer": (
+        RULE["window_seconds"]["maximum"],
+        max(policy.window_seconds for policy in POLICIES),
+    ),
+}
+
+
+@pytest.mark.parametrize(("documented", "of_the_code"), FACTS.values(), ids=FACTS)
+def test_the_document_and_the_code_agree(documented: Any, of_the_code: Any) -> None:
+    """For the quotas this is the only test of their values: the test client takes any."""
+    assert documented == of_the_code
 
 
 bodies = pytest.mark.parametrize("body_schema", ["ContactRequest", "ContactForm"])
@@ -172,51 +218,10 @@ def test_the_captcha_has_its_length(name: str) -> None:
         assert not validator.is_valid("a" * length)
 
 
-def test_the_query_parameters_take_the_values_of_the_code() -> None:
-    assert query_parameter("/api", "section") == list(discovery.SECTION.allowed_values)
-    assert query_parameter("/api/v1", "method") == list(v1.METHOD.allowed_values)
-    assert query_parameter("/api/v1/health", "verbose") == list(v1.VERBOSE.allowed_values)
-    assert query_parameter("/api/versioning", "version") == ["v1"]
-
-
-def test_the_contact_body_has_the_content_types_of_the_code() -> None:
-    for path in CONTACT_PATHS:
-        assert list(resolve(DOCUMENT["paths"][path]["post"]["requestBody"])["content"]) == list(body.PARSERS)
-
-
 def test_the_exposed_headers_are_documented_response_headers() -> None:
     documented = {name for node in nodes(DOCUMENT) if isinstance(node.get("headers"), dict) for name in node["headers"]}
 
     assert set(cors.EXPOSED.split(", ")) <= documented
-
-
-def test_retry_after_has_the_bounds_of_the_code() -> None:
-    schema = resolve(DOCUMENT["components"]["headers"]["Retry-After"]["schema"])
-
-    assert (schema["minimum"], schema["maximum"]) == (1, MAX_RETRY_AFTER)
-
-
-def test_the_quotas_are_those_of_the_code() -> None:
-    """The only test of their values: the test client takes any."""
-    policies = (API_POLICY, CONTACT_POLICY)
-    schemas = {name: header["schema"] for name, header in DOCUMENT["components"]["headers"].items()}
-    rule = SCHEMAS["RateLimitRule"]["properties"]
-    limits = [
-        node for node in nodes(DOCUMENT) if set(node) == {"limit", "window_seconds", "scope"} and node["scope"] == "ip"
-    ]
-    table = re.findall(r"\| (\d+) petici\w+ cada (\d+) segundos \|", DOCUMENT["info"]["description"])
-    of_api, of_contact = (f'"default";q={policy.quota};w={policy.window_seconds}' for policy in policies)
-    largest = max(policy.quota for policy in policies)
-
-    assert {(limit["limit"], limit["window_seconds"]) for limit in limits} == {tuple(policy) for policy in policies}
-    assert [tuple(map(int, row)) for row in table] == list(policies)
-    assert schemas["RateLimit-Policy"]["const"] == of_api
-    assert schemas["ContactRateLimit-Policy"]["enum"] == [of_contact, of_api]
-    assert schemas["X-RateLimit-Limit"]["minimum"] == API_POLICY.quota
-    assert schemas["ContactX-RateLimit-Limit"]["minimum"] == CONTACT_POLICY.quota
-    assert {schemas[name]["maximum"] for name in LIMITS} == {largest}
-    assert rule["limit"]["maximum"] == largest
-    assert rule["window_seconds"]["maximum"] == max(policy.window_seconds for policy in policies)
 
 
 def test_every_reference_resolves_and_every_component_is_used() -> None:
@@ -238,20 +243,6 @@ def media_types() -> Iterator[tuple[dict[str, Any], str, Any]]:
 @pytest.mark.parametrize(("schema", "name", "value"), list(media_types()))
 def test_every_example_is_valid(schema: dict[str, Any], name: str, value: Any) -> None:  # noqa: ARG001 - a test's id
     make_validator(schema).validate(value)
-
-
-@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_every_response_with_a_body_has_an_example(operation: str) -> None:
-    for status, reference in OPERATIONS[operation]["responses"].items():
-        for media_type in resolve(reference).get("content", {}).values():
-            assert media_type.get("examples"), f"{operation} -> {status}"
-
-
-def test_the_served_document_is_the_file_with_the_base_address_put_in(client: ValidatingClient) -> None:
-    served = json.loads(client.get("/openapi.json", base_url="https://www.example.com").data)
-
-    assert served["servers"] == [{"url": "https://www.example.com"}]
-    assert served | {"servers": None} == DOCUMENT | {"servers": None}
 
 
 def leaves(node: Any) -> Iterator[Any]:
