@@ -69,119 +69,91 @@ TOWERS = {
 }
 
 
-class TestVisible:
-    @pytest.mark.parametrize("text", WHOLE.values(), ids=WHOLE)
-    def test_what_can_be_seen_stays_as_it_is(self, text: str) -> None:
-        assert visible(text) == text
-
-    @pytest.mark.parametrize("control", DIRECTION_CONTROLS, ids=ascii)
-    @pytest.mark.parametrize("text", ["ab", "שלם", "👨👩"])
-    def test_controls_of_the_direction_go(self, text: str, control: str) -> None:
-        assert visible(f"{control}{text[0]}{control}{text[1:]}{control}") == text
-
-    @pytest.mark.parametrize("character", INVISIBLE.values(), ids=INVISIBLE)
-    def test_what_is_invisible_between_letters_goes(self, character: str) -> None:
-        assert visible(f"{character}Pay{character}Pal{character * 2}") == "PayPal"
-
-    @pytest.mark.parametrize("character", INVISIBLE.values(), ids=INVISIBLE)
-    def test_text_of_nothing_visible_is_empty(self, character: str) -> None:
-        assert visible(f" {character}\n{character * 3}\u3000") == ""
-
-    def test_every_format_character_is_invisible_or_drawn(self) -> None:
-        left = [
-            character
-            for character in map(chr, range(0x110000))
-            if unicodedata.category(character) == "Cf" and visible(character)
-        ]
-
-        # Signs of Arabic, Syriac, Kaithi and Egyptian that have a form of their own.
-        assert {ord(character) >> 8 for character in left} == {0x06, 0x07, 0x08, 0x110, 0x134}
-
-    @pytest.mark.parametrize(
-        ("text", "left"),
-        [
-            ("\u200d👩", "👩"),
-            ("a\u200dש", "aש"),
-            ("a\ufe0f\u200db", "ab"),
-            ("\u200b\ufe0f\u200d", ""),
-            ("🏴\U000e0061\U000e0062\U000e007f", "🏴"),
-            ("葛\U000e0100飾区", "葛飾区"),
-            ("1\ufe0f", "1"),
-        ],
-        ids=ascii,
-    )
-    def test_joiners_and_selectors_that_shape_nothing_go(self, text: str, left: str) -> None:
-        assert visible(text) == left
-
-    @pytest.mark.parametrize("character", ["\u200c", "\u200d", "\ufe0f"], ids=ascii)
-    def test_of_several_joiners_or_selectors_one_stays(self, character: str) -> None:
-        assert visible(f"👨{character * 5}👩") == f"👨{character}👩"
-
-    @pytest.mark.parametrize("before", ["", " ", "\n", "a\u3000"], ids=ascii)
-    def test_marks_on_no_letter_go(self, before: str) -> None:
-        assert visible(f"{before}\u0338\u0301b") == f"{before}b"
-
-    @pytest.mark.parametrize("line_break", LINE_BREAKS, ids=ascii)
-    def test_the_line_breaks_of_any_system_become_one(self, line_break: str) -> None:
-        assert visible(f"uno{line_break}{line_break}dos") == "uno\n\ndos"
-
-    @pytest.mark.parametrize("control", ["\0", "\x1b", "\x7f", "\x9b", "\ufdd0", "\uffff"], ids=ascii)
-    def test_other_controls_become_spaces(self, control: str) -> None:
-        assert visible(f"a{control}b") == "a b"
-
-    @pytest.mark.parametrize("tower", TOWERS.values(), ids=TOWERS)
-    def test_a_tower_of_marks_does_not_reach_other_lines(self, tower: str) -> None:
-        assert visible(f"a{tower}b") == f"a{tower[:6]}b"
+VISIBLE = {
+    **{f"seen: {name}": (text, text) for name, text in WHOLE.items()},
+    **{
+        f"direction {control!a} in {text}": (f"{control}{text[0]}{control}{text[1:]}{control}", text)
+        for control in DIRECTION_CONTROLS
+        for text in ("ab", "שלם", "👨👩")
+    },
+    **{f"{name} between letters": (f"{it}Pay{it}Pal{it * 2}", "PayPal") for name, it in INVISIBLE.items()},
+    **{f"nothing but {name}": (f" {it}\n{it * 3}\u3000", "") for name, it in INVISIBLE.items()},
+    **{
+        f"shapes nothing: {text!a}": (text, left)
+        for text, left in {
+            "\u200d👩": "👩",
+            "a\u200dש": "aש",
+            "a\ufe0f\u200db": "ab",
+            "\u200b\ufe0f\u200d": "",
+            "🏴\U000e0061\U000e0062\U000e007f": "🏴",
+            "葛\U000e0100飾区": "葛飾区",
+            "1\ufe0f": "1",
+        }.items()
+    },
+    **{f"five of {it!a}": (f"👨{it * 5}👩", f"👨{it}👩") for it in ("\u200c", "\u200d", "\ufe0f")},
+    **{f"marks on {it!a}": (f"{it}\u0338\u0301b", f"{it}b") for it in ("", " ", "\n", "a\u3000")},
+    **{f"line break {it!a}": (f"uno{it}{it}dos", "uno\n\ndos") for it in LINE_BREAKS},
+    **{f"control {it!a}": (f"a{it}b", "a b") for it in ("\0", "\x1b", "\x7f", "\x9b", "\ufdd0", "\uffff")},
+    **{f"tower of {name}": (f"a{tower}b", f"a{tower[:6]}b") for name, tower in TOWERS.items()},
+}
+ONE_LINE = {
+    **{
+        f"space {it!a}": (f"{it}uno{it}dos{it}", "uno dos")
+        for it in (*LINE_BREAKS, "\t", "\0", " \n ", "\u3000\xa0", "\u200b \u200b")
+    },
+    **{
+        f"{it!a} behind {space!a}": (f"{space}{it}{space}", "")
+        for space in ("\u1680", "\u2003", "\u3000")
+        for it in ("\u200c", "\u200d", "\ufe0f")
+    },
+    "what joins letters": ("u\u200bno", "uno"),
+}
+DIRECTIONS = {
+    "Comercio Ejemplo": "",
+    "Ñúñez 支付": "",
+    "שלם": "rtl",
+    "مرحبا": "rtl",
+    "+٩٦٦ 5": "ltr",
+    "123 (שלם)": "rtl",
+    "Tienda שלם": "ltr",
+    "שלם Tienda": "rtl",
+    "\U0001e900\U0001e901": "rtl",
+}
+"""The first letter decides where a line has right-to-left text."""
+OF_TEN = {
+    **{text: text for text in ("", "uno dos", "x" * 10, "uno dos 10")},
+    "uno dos tres": "uno dos…",
+    "uno dos 10 11": "uno dos…",
+    "uno dos 1 2": "uno dos 1…",
+    "palabralarga": "palabrala…",
+    "a palabralarga": "a…",
+}
+"""Texts, and what ten characters show of them."""
 
 
-class TestOneLine:
-    @pytest.mark.parametrize("space", [*LINE_BREAKS, "\t", "\0", " \n ", "\u3000\xa0", "\u200b \u200b"], ids=ascii)
-    def test_white_space_becomes_one_space(self, space: str) -> None:
-        assert one_line(f"{space}uno{space}dos{space}") == "uno dos"
-
-    @pytest.mark.parametrize("space", ["\u1680", "\u2003", "\u3000"], ids=ascii)
-    @pytest.mark.parametrize("follower", ["\u200c", "\u200d", "\ufe0f"], ids=ascii)
-    def test_a_joiner_or_selector_behind_a_space_is_invisible(self, space: str, follower: str) -> None:
-        assert one_line(f"{space}{follower}{space}") == ""
-
-    def test_what_joins_letters_leaves_no_space(self) -> None:
-        assert one_line("u\u200bno") == "uno"
+@pytest.mark.parametrize(("text", "left"), VISIBLE.values(), ids=VISIBLE)
+def test_only_what_can_be_seen_is_left(text: str, left: str) -> None:
+    assert visible(text) == left
 
 
-class TestDirection:
-    @pytest.mark.parametrize(
-        ("line", "expected"),
-        [
-            ("Comercio Ejemplo", ""),
-            ("Ñúñez 支付", ""),
-            ("שלם", "rtl"),
-            ("مرحبا", "rtl"),
-            ("+٩٦٦ 5", "ltr"),
-            ("123 (שלם)", "rtl"),
-            ("Tienda שלם", "ltr"),
-            ("שלם Tienda", "rtl"),
-            ("\U0001e900\U0001e901", "rtl"),
-        ],
-    )
-    def test_the_first_letter_decides_where_a_line_has_right_to_left_text(self, line: str, expected: str) -> None:
-        assert direction(line) == expected
-        assert isolated(line) == (f"\u2068{line}\u2069" if expected else line)
+def test_every_format_character_is_invisible_or_drawn() -> None:
+    left = {it for it in range(0x110000) if unicodedata.category(chr(it)) == "Cf" and visible(chr(it))}
+
+    # Signs of Arabic, Syriac, Kaithi and Egyptian that have a form of their own.
+    assert {it >> 8 for it in left} == {0x06, 0x07, 0x08, 0x110, 0x134}
 
 
-class TestShorten:
-    @pytest.mark.parametrize("text", ["", "uno dos", "x" * 10, "uno dos 10"])
-    def test_what_fits_stays_whole(self, text: str) -> None:
-        assert shorten(text, 10) == text
+@pytest.mark.parametrize(("text", "line"), ONE_LINE.values(), ids=ONE_LINE)
+def test_one_line_has_single_spaces(text: str, line: str) -> None:
+    assert one_line(text) == line
 
-    @pytest.mark.parametrize(
-        ("text", "shortened"),
-        [
-            ("uno dos tres", "uno dos…"),
-            ("uno dos 10 11", "uno dos…"),
-            ("uno dos 1 2", "uno dos 1…"),
-            ("palabralarga", "palabrala…"),
-            ("a palabralarga", "a…"),
-        ],
-    )
-    def test_the_cut_is_at_a_word_if_there_is_one(self, text: str, shortened: str) -> None:
-        assert shorten(text, 10) == shortened
+
+@pytest.mark.parametrize(("line", "expected"), DIRECTIONS.items(), ids=DIRECTIONS)
+def test_a_line_from_right_to_left_stands_apart(line: str, expected: str) -> None:
+    assert direction(line) == expected
+    assert isolated(line) == (f"\u2068{line}\u2069" if expected else line)
+
+
+@pytest.mark.parametrize(("text", "shortened"), OF_TEN.items(), ids=OF_TEN)
+def test_a_cut_is_at_a_word_if_there_is_one(text: str, shortened: str) -> None:
+    assert shorten(text, 10) == shortened
