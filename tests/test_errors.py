@@ -1,4 +1,4 @@
-"""The error catalogue, row by row."""
+"""The error catalogue, row by row, and the body in which an error is answered."""
 
 from __future__ import annotations
 
@@ -6,31 +6,53 @@ import re
 
 import pytest
 
+from app import envelope
 from app.errors import ApiError, ErrorCode
+from tests.client import ValidatingClient
+
+DOCS = "https://www.example.com/openapi.json"
 
 
-def test_no_two_codes_share_a_message_or_a_hint() -> None:
-    assert len({row.message for row in ErrorCode}) == len(ErrorCode)
-    assert len({row.hint for row in ErrorCode}) == len(ErrorCode)
+@pytest.mark.parametrize("text", ["message", "hint"])
+def test_no_two_codes_share_a_message_or_a_hint(text: str) -> None:
+    assert len({getattr(row, text) for row in ErrorCode}) == len(ErrorCode)
 
 
+@pytest.mark.parametrize("text", ["message", "hint"])
 @pytest.mark.parametrize("row", ErrorCode, ids=str)
-def test_message_and_hint_are_sentences(row: ErrorCode) -> None:
-    for text in (row.message, row.hint):
-        assert text == text.strip()
-        assert text[0].isupper()
-        assert text.endswith(".")
+def test_a_text_is_sentences_that_do_not_blame_the_reader(row: ErrorCode, text: str) -> None:
+    written = getattr(row, text)
 
-
-@pytest.mark.parametrize("row", ErrorCode, ids=str)
-def test_no_text_says_that_the_reader_did_something_wrong(row: ErrorCode) -> None:
+    assert re.fullmatch(r"\S.*\.", written)
+    assert written[0].isupper()
     # A colleague behind the same address may have sent the other form. "Ha enviado" without a subject means the reader.
-    for text in (row.message, row.hint):
-        assert not re.search(r"(^|[.:;] )(No )?[Hh]a |\b[Uu]sted\b", text)
+    assert not re.search(r"(^|[.:;] )(No )?[Hh]a |\b[Uu]sted\b", written)
 
 
 def test_the_hint_of_invalid_body_names_what_a_body_needs() -> None:
     assert all(name in ErrorCode.INVALID_BODY.hint for name in ("form_type", "nombre", "email"))
+
+
+def test_a_body_is_compact_json_with_readable_letters_in_this_order_and_one_line(client: ValidatingClient) -> None:
+    expected = (
+        '{"ok":false,"error":{"code":"not_found","message":"El recurso solicitado no existe.","status":404,'
+        '"hint":"Revise la ruta; GET /api enumera lo que ofrece el servicio."},"docs":"http://localhost/openapi.json"}\n'
+    )
+
+    assert client.get("/x").data == expected.encode()
+    assert "ningún recurso".encode() in client.get("/api/x").data
+
+
+def test_a_body_has_details_wait_and_allowed_values_where_there_are_any() -> None:
+    error = ApiError(ErrorCode.TOO_FAST, details={"reason": "expired"}, allowed_values=("a", "b"))
+
+    full = envelope.failure(error, retry_after=7, docs=DOCS)
+    plain = envelope.failure(ApiError(ErrorCode.TOO_FAST), retry_after=None, docs=DOCS)
+
+    extra = {"details": {"reason": "expired"}, "retry_after_seconds": 7, "allowed_values": ("a", "b")}
+    assert plain["error"].keys() == {"code", "message", "status", "hint"}
+    assert full == plain | {"error": plain["error"] | extra}
+    assert full["docs"] == DOCS
 
 
 def test_the_text_of_the_exception_is_its_code() -> None:
