@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
@@ -16,6 +17,7 @@ from app.mailbox import Mailbox
 from app.settings import PRIVATE_DIRECTORY, Settings, SettingsError
 
 ReadEnv = Callable[..., Settings]
+Faults = Callable[..., list[str]]
 
 
 @pytest.fixture(scope="module")
@@ -28,15 +30,11 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def read(directory: Path, monkeypatch: pytest.MonkeyPatch) -> ReadEnv:
     """Reads settings from nothing but the given variables, in a working directory of the tests."""
     monkeypatch.chdir(directory)
-
-    def read(**environ: str) -> Settings:
-        return Settings.from_env(environ)
-
-    return read
+    return lambda **environ: Settings.from_env(environ)
 
 
 @pytest.fixture
-def faults(read: ReadEnv) -> Callable[..., list[str]]:
+def faults(read: ReadEnv) -> Faults:
     def faults(**environ: str) -> list[str]:
         with pytest.raises(SettingsError) as raised:
             read(**environ)
@@ -45,14 +43,206 @@ def faults(read: ReadEnv) -> Callable[..., list[str]]:
     return faults
 
 
-Faults = Callable[..., list[str]]
+class Variable(NamedTuple):
+    """What is known of a variable."""
+
+    default: Any
+    accepted: list[str]
+    """Words of what the line of a fault says is accepted."""
+    valid: dict[str, Any]
+    invalid: list[str]
+
+
+def same(*values: str) -> dict[str, Any]:
+    """Values that stay as they are written."""
+    return {value: value for value in values}
+
+
+def numbers(*values: float) -> dict[str, Any]:
+    return {str(value): value for value in values}
+
+
+def one_of(default: str, *others: str, no: list[str]) -> Variable:
+    words = [default, *others]
+    return Variable(default, words, same(*words), no)
+
+
+NO_NUMBERS = ("x", "-1", "+1", "1.0", "1e3", "0x10", "1 0", "1_0", "\u0661", "9" * 5000)
+NO_MAILBOXES = (
+    # no name, or no address beside it
+    *("<>", "<a@example.com>", '"" <a@example.com>', '" " <a@example.com>', "Web <>", "Web <web>", "Web a@example.com"),
+    # brackets
+    *("a b@example.com", "Web <a@example.com", "Web a@example.com>", "Web < a@example.com >", "Web <<a@example.com>>"),
+    *("Web <a@example.com> x", "Web <a@example.com> <b@example.com>"),
+    # quotes, and what has to stand in them
+    *('"Ventas <a@example.com>', 'Ventas" <a@example.com>', '"Ventas\\" <a@example.com>', 'La "web" <a@example.com>'),
+    *("Ventas, Uruguay <a@example.com>", "Web (demo) <a@example.com>", "Web: <a@example.com>", "Web; <a@example.com>"),
+    "b@example.com <a@example.com>",
+    # what no reader shows, or takes for the next field
+    *("Web\nBcc: b@example.com <a@example.com>", '"Web\r\nBcc: b@example.com" <a@example.com>', "a@b\nBcc: c@d"),
+    *('"Web\\\nBcc: b@example.com" <a@example.com>', "Web\t1 <a@example.com>", "Web\x1b[31m <a@example.com>"),
+    *("Web\u202e <a@example.com>", "Web\udcf1 <a@example.com>"),
+    # encoded words
+    *("=?utf-8?q?a=0D=0ABcc=3A_b=40example.com?= <a@example.com>", '"=?utf-8?q?a?=" <a@example.com>'),
+    *('"=\\?utf-8?q?a?=" <a@example.com>', "ñ =?utf-8?q?a?= <a@example.com>"),
+    *("=?utf-8?q?a=0D=0ABcc=3A_b?=@example.com", "Web <=?utf-8?q?a=0D=0ABcc=3A_b?=@example.com>"),
+)
+"""Neither a sender nor recipients."""
+
+A, B = Mailbox("a@example.com"), Mailbox("b@example.com")
+WEB = Mailbox("web@example.com", "Formulario web")
+TWO_NAMED = 'Ventas <a@example.com>, "Ventas, Uruguay" <b@example.com>,c@example.com'
+SENDERS = ["web@example.com", "web@localhost", "la.web+formularios@example.com", "!#$%&'*+/=?^_`{|}~-@example.com"]
+ZONES = ["America/Montevideo", "America/Argentina/ComodRivadavia", "America/Port-au-Prince", "Etc/GMT+3", "GB-Eire"]
+TWO = {"Ana <a@example.com>, b@example.com": (Mailbox("a@example.com", "Ana"), B)}
+OF_A_KIND = Variable(None, ["e-mail addresses", "commas"], TWO, ["ventas"])
+
+VARIABLES: dict[str, Variable] = {
+    "SMTP_HOST": Variable(
+        None,
+        ["host name", "IP address"],
+        same("mail.example.com", "localhost", "mail", "192.0.2.1", "2001:db8::1", "mail-1.example"),
+        ["mail example", "smtp://mail.example.com", "mail.example.com:587", "192.0.2.1:25", "a/b", "a\nb"],
+    ),
+    "SMTP_PORT": Variable(587, ["1", "65535"], numbers(1, 25, 465, 65535), ["0", "65536", *NO_NUMBERS]),
+    "SMTP_SECURITY": one_of("starttls", "tls", "none", no=["ssl", "STARTTLS", "true", "starttls,tls"]),
+    "SMTP_USERNAME": Variable(None, ["text"], same("web@example.com"), ["us\ner", "us\x1b[31mer", "usuario ñ"]),
+    "SMTP_PASSWORD": Variable(None, ["text"], same("s3cr3t'\"; $x"), ["pass\nword", "pass\0word"]),
+    "SMTP_TIMEOUT": Variable(
+        10, ["seconds", "0", "300"], numbers(1, 0.5, 10, 300), ["0", "-1", "x", "nan", "inf", "301", "10s"]
+    ),
+    "SALES_EMAIL": Variable(
+        (Mailbox("ventas@localhost"),),
+        ["e-mail addresses", "commas", '"Ventas, Uruguay" <ventas@example.com>'],
+        {
+            "a@example.com": (A,),
+            "a@example.com,b@example.com": (A, B),
+            "a@example.com , b@example.com": (A, B),
+            TWO_NAMED: (Mailbox(A.address, "Ventas"), Mailbox(B.address, "Ventas, Uruguay"), Mailbox("c@example.com")),
+        },
+        [
+            *("ventas", "a@example.com,", ",a@example.com", "a@example.com,,b@example.com"),
+            *("a@example.com;b@example.com", *NO_MAILBOXES),
+        ],
+    ),
+    **dict.fromkeys((f"SALES_EMAIL_{kind.upper()}" for kind in KINDS), OF_A_KIND),
+    "MAIL_FROM": Variable(
+        Mailbox("web@localhost"),
+        ["one e-mail address", "Formulario web <web@example.com>"],
+        {
+            "Formulario web <web@example.com>": WEB,
+            '"Formulario web" <web@example.com>': WEB,
+            "  Formulario   web   <web@example.com>": WEB,
+            "Pagos Ñandú S.L.<web@example.com>": Mailbox(WEB.address, "Pagos Ñandú S.L."),
+            r'"La \"web\" \\ (demo)"  <web@example.com>': Mailbox(WEB.address, r'La "web" \ (demo)'),
+            **{address: Mailbox(address) for address in (*SENDERS, "w" * 64 + "@example.com")},
+        },
+        [
+            *("web", "@example.com", "a@example.com,b@example.com", "Web <a@example.com>, Ventas <b@example.com>"),
+            *(".web@example.com", "la..web@example.com", "la web@example.com", '"la web"@example.com'),
+            *("ñandú@example.com", "w" * 65 + "@example.com", "web@example..com", "web@ñandú.example", *NO_MAILBOXES),
+        ],
+    ),
+    "MAIL_TIMEZONE": Variable(
+        ZoneInfo("UTC"),
+        ["an IANA time zone such as America/Montevideo"],
+        {name: ZoneInfo(name) for name in (*ZONES, "Europe/Madrid", "UTC")},
+        [
+            *("America/Macondo", "America/MONTEVIDEO", "america/montevideo", "utc", "UTC-3", "-03:00", "España/Madrid"),
+            *("Europe", "America/Argentina", "Europe/", "/Europe/Madrid", "/usr/share/zoneinfo/Europe/Madrid"),
+            *("Europe//Madrid", "Europe/../Europe/Madrid", "../zoneinfo/Europe/Madrid", "./UTC", ".."),
+            *("localtime", "posixrules", "posix/Europe/Madrid", "right/Europe/Madrid", "zone.tab", "Europe/Ma drid"),
+            *("Europe\\Madrid", "Europe/Madrid\0", "Europe/Ma\0drid", "Europe/Madrid\udcf1", "A" * 5000),
+        ],
+    ),
+    "PUBLIC_BASE_URL": Variable(
+        None,
+        ["http", "https"],
+        same("https://www.example.com/pago", "http://localhost:8000", "http://[2001:db8::1]:8000")
+        | dict.fromkeys(["https://www.example.com", "https://www.example.com/"], "https://www.example.com"),
+        [
+            *("www.example.com", "ftp://www.example.com", "https://", "https://:443", "https://www.example.com:99999"),
+            *("https://www.example.com?a=b", "https://www.example.com/#a", "https://www.example.com//b.example"),
+            *("https://www.example.com/..", "https://www.example.com/a/./b", "https://user:pw@www.example.com"),
+            *("https://[::1", "https://a b"),
+        ],
+    ),
+    "CORS_ORIGINS": Variable(
+        ("*",),
+        ["*", "https://", "commas"],
+        {
+            "*": ("*",),
+            "https://www.example.com": ("https://www.example.com",),
+            "https://a.example, http://b.example:8080": ("https://a.example", "http://b.example:8080"),
+        },
+        [
+            *("www.example.com", "https://a.example,*", "https://a.example,", "https://a.example/", "null"),
+            *("https://a.example/path", "https://*.example.com"),
+        ],
+    ),
+    "TRUSTED_PROXIES": Variable(0, ["number", "0"], numbers(0, 1, 2), [*NO_NUMBERS, "true"]),
+    "RATE_LIMIT_STORAGE": Variable(
+        None,
+        ["redis://", "valkey://"],
+        same(
+            *("redis://localhost", "redis://:pw@cache:6379/0", "redis://[2001:db8::1]:6379/", "valkey://cache:6379"),
+            *("rediss://user:pw@cache?ssl_ca_certs=/etc/ssl/ca.pem", "redis+unix:///run/redis/redis.sock"),
+            *("redis+unix://:pw@/run/redis/redis.sock?db=1", "valkeys://cache", "valkey+unix:///run/valkey.sock"),
+        ),
+        [
+            *("memory://x", "memcached://cache:11211", "http://:pw@cache", "localhost:6379", "REDIS://cache", "cache"),
+            *("redis:", "redis://", "redis://:pw@", "redis:///0", "redis://cache:notaport", "redis://cache:65536"),
+            *("redis://cache:6379/cache", "redis://:p/w@cache", "redis://cache#1", "redis://ca che", "redis://cache\n"),
+            *(" redis://cache", "redis://[::1", "unix:///run/redis.sock"),
+            *("redis+unix://", "redis+unix:///", "redis+unix://run/redis.sock"),
+        ],
+    ),
+    "API_NAME": Variable("Public API", ["text"], same("Pagos Ñandú"), ["a\nb", "a\0b"]),
+    "API_V1_DEPRECATED_ON": Variable(
+        None,
+        ["YYYY-MM-DD"],
+        {"2026-01-01": date(2026, 1, 1), "2025-02-28": date(2025, 2, 28)},
+        ["2026-13-01", "2026-02-29", "01/01/2026", "20260101", "2026-W01-1", "2026-1-1", "soon"],
+    ),
+    "API_V1_SUNSET_ON": Variable(
+        None,
+        ["YYYY-MM-DD"],
+        {"2026-06-30": date(2026, 6, 30), "2028-02-29": date(2028, 2, 29)},
+        ["2026-13-01", "2026-09-31", "2026-06-30T00:00", "never"],
+    ),
+    "API_V1_SUCCESSOR": Variable(
+        None,
+        ["http", "https", "path"],
+        same("/api/v2", "https://www.example.com/api/v2", "http://localhost/v2?a=b#c"),
+        ["api/v2", "v2", "javascript:x", "/v2>; rel=x", "/v2>x", "/v2<x", '/v2"', "/a b", "/a\nb", "https://"],
+    ),
+    "LOG_FORMAT": one_of("text", "json", no=["JSON", "xml"]),
+    "LOG_LEVEL": one_of("info", "debug", "warning", "error", "critical", no=["INFO", "trace", "10"]),
+    "BIND": Variable(
+        "127.0.0.1:8000",
+        ["HOST:PORT", "unix:PATH"],
+        same("127.0.0.1:8000", "0.0.0.0:80", "localhost:8000", "[::1]:8000", "unix:/run/web/app.sock"),
+        ["127.0.0.1", "8000", ":8000", "127.0.0.1:x", "127.0.0.1:65536", "unix:", "::1:8000", "http://localhost:80"],
+    ),
+    "METRICS_BIND": Variable(
+        None,
+        ["HOST:PORT"],
+        same("127.0.0.1:9100", "localhost:9100", "[::1]:9100"),
+        ["9100", ":9100", "127.0.0.1:x", "unix:/run/metrics.sock", "http://localhost:9100"],
+    ),
+    "WORKERS": Variable(1, ["number", "1"], numbers(1, 4), ["0", *NO_NUMBERS]),
+    "THREADS": Variable(32, ["number", "1"], numbers(1, 32, 64), ["0", *NO_NUMBERS]),
+}
+SECRETS = {
+    "SMTP_USERNAME": "account-of-the-mailbox",
+    "SMTP_PASSWORD": "hunter2-of-the-mailbox",
+    "RATE_LIMIT_STORAGE": "redis://limiter:hunter2-of-the-cache@cache:6379/0",
+}
+"""Variables whose values are never shown."""
+SECRET_WORDS = ("account-of-the-mailbox", "hunter2")
 
 ADDRESSES = {"SALES_EMAIL": "ventas@example.com", "MAIL_FROM": "web@example.com"}
-LIFECYCLE = {
-    "API_V1_DEPRECATED_ON": "2026-01-01",
-    "API_V1_SUNSET_ON": "2026-06-30",
-    "API_V1_SUCCESSOR": "/api/v2",
-}
+LIFECYCLE = {"API_V1_DEPRECATED_ON": "2025-01-01", "API_V1_SUNSET_ON": "2026-06-30", "API_V1_SUCCESSOR": "/api/v2"}
 COMPANIONS = {
     "SMTP_HOST": ADDRESSES,
     "SMTP_USERNAME": {"SMTP_PASSWORD": "x"},
@@ -62,382 +252,42 @@ COMPANIONS = {
 }
 """What has to be set along with a variable."""
 
-OF_A_KIND = [f"SALES_EMAIL_{kind.upper()}" for kind in KINDS]
 
-TWO_MAILBOXES = (Mailbox("a@example.com", "Ana"), Mailbox("b@example.com"))
-
-DEFAULTS = {
-    **dict.fromkeys(OF_A_KIND),
-    "SMTP_HOST": None,
-    "SMTP_PORT": 587,
-    "SMTP_SECURITY": "starttls",
-    "SMTP_USERNAME": None,
-    "SMTP_PASSWORD": None,
-    "SMTP_TIMEOUT": 10,
-    "MAIL_TIMEZONE": ZoneInfo("UTC"),
-    "PUBLIC_BASE_URL": None,
-    "CORS_ORIGINS": ("*",),
-    "TRUSTED_PROXIES": 0,
-    "RATE_LIMIT_STORAGE": None,
-    "API_NAME": "Public API",
-    "API_V1_DEPRECATED_ON": None,
-    "API_V1_SUNSET_ON": None,
-    "API_V1_SUCCESSOR": None,
-    "LOG_FORMAT": "text",
-    "LOG_LEVEL": "info",
-    "BIND": "127.0.0.1:8000",
-    "METRICS_BIND": None,
-    "WORKERS": 1,
-    "THREADS": 32,
-}
-
-VALID: dict[str, dict[str, Any]] = {
-    "SMTP_HOST": {
-        name: name for name in ("mail.example.com", "localhost", "mail", "192.0.2.1", "2001:db8::1", "mail-1.example")
-    },
-    "SMTP_PORT": {"1": 1, "25": 25, "465": 465, "65535": 65535},
-    "SMTP_SECURITY": {"starttls": "starttls", "tls": "tls", "none": "none"},
-    "SMTP_USERNAME": {"web@example.com": "web@example.com"},
-    "SMTP_PASSWORD": {"s3cr3t'\"; $x": "s3cr3t'\"; $x"},
-    "SMTP_TIMEOUT": {"1": 1, "0.5": 0.5, "10": 10, "300": 300},
-    "SALES_EMAIL": {
-        "ventas@example.com": (Mailbox("ventas@example.com"),),
-        "a@example.com,b@example.com": (Mailbox("a@example.com"), Mailbox("b@example.com")),
-        "a@example.com , b@example.com": (Mailbox("a@example.com"), Mailbox("b@example.com")),
-        'Ventas <a@example.com>, "Ventas, Uruguay" <b@example.com>,c@example.com': (
-            Mailbox("a@example.com", "Ventas"),
-            Mailbox("b@example.com", "Ventas, Uruguay"),
-            Mailbox("c@example.com"),
-        ),
-    },
-    **{name: {"Ana <a@example.com>, b@example.com": TWO_MAILBOXES} for name in OF_A_KIND},
-    "MAIL_FROM": {
-        "Formulario web <web@example.com>": Mailbox("web@example.com", "Formulario web"),
-        "Pagos Ñandú S.L.<web@example.com>": Mailbox("web@example.com", "Pagos Ñandú S.L."),
-        '"Formulario web" <web@example.com>': Mailbox("web@example.com", "Formulario web"),
-        r'"La \"web\" \\ (demo)"  <web@example.com>': Mailbox("web@example.com", r'La "web" \ (demo)'),
-        "  Dos   espacios   <web@example.com>": Mailbox("web@example.com", "Dos espacios"),
-    }
-    | {
-        address: Mailbox(address)
-        for address in (
-            "web@example.com",
-            "web@localhost",
-            "la.web+formularios@example.com",
-            "!#$%&'*+/=?^_`{|}~-@example.com",
-            "w" * 64 + "@example.com",
-        )
-    },
-    "MAIL_TIMEZONE": {
-        name: ZoneInfo(name)
-        for name in (
-            "America/Montevideo",
-            "America/Argentina/ComodRivadavia",
-            "America/Port-au-Prince",
-            "Etc/GMT+3",
-            "Europe/Madrid",
-            "GB-Eire",
-            "UTC",
-        )
-    },
-    "PUBLIC_BASE_URL": {
-        "https://www.example.com": "https://www.example.com",
-        "https://www.example.com/": "https://www.example.com",
-        "http://localhost:8000": "http://localhost:8000",
-        "http://[2001:db8::1]:8000": "http://[2001:db8::1]:8000",
-        "https://www.example.com/pago": "https://www.example.com/pago",
-    },
-    "CORS_ORIGINS": {
-        "*": ("*",),
-        "https://www.example.com": ("https://www.example.com",),
-        "https://a.example, http://b.example:8080": ("https://a.example", "http://b.example:8080"),
-    },
-    "TRUSTED_PROXIES": {"0": 0, "1": 1, "2": 2},
-    "RATE_LIMIT_STORAGE": {
-        address: address
-        for address in (
-            "redis://localhost",
-            "redis://:pw@cache:6379/0",
-            "redis://[2001:db8::1]:6379/",
-            "rediss://user:pw@cache?ssl_ca_certs=/etc/ssl/ca.pem",
-            "redis+unix:///run/redis/redis.sock",
-            "redis+unix://:pw@/run/redis/redis.sock?db=1",
-            "valkey://cache:6379",
-            "valkeys://cache",
-            "valkey+unix:///run/valkey.sock",
-        )
-    },
-    "API_NAME": {"Pagos Ñandú": "Pagos Ñandú"},
-    "API_V1_DEPRECATED_ON": {"2026-01-01": date(2026, 1, 1), "2025-02-28": date(2025, 2, 28)},
-    "API_V1_SUNSET_ON": {"2026-06-30": date(2026, 6, 30), "2028-02-29": date(2028, 2, 29)},
-    "API_V1_SUCCESSOR": {
-        address: address for address in ("/api/v2", "https://www.example.com/api/v2", "http://localhost/v2?a=b#c")
-    },
-    "LOG_FORMAT": {"text": "text", "json": "json"},
-    "LOG_LEVEL": {level: level for level in ("debug", "info", "warning", "error", "critical")},
-    "BIND": {
-        address: address
-        for address in ("127.0.0.1:8000", "0.0.0.0:80", "localhost:8000", "[::1]:8000", "unix:/run/web/app.sock")
-    },
-    "METRICS_BIND": {address: address for address in ("127.0.0.1:9100", "localhost:9100", "[::1]:9100")},
-    "WORKERS": {"1": 1, "4": 4},
-    "THREADS": {"1": 1, "32": 32, "64": 64},
-}
-
-NUMBERS = ("x", "-1", "+1", "1.0", "1e3", "0x10", "1 0", "1_0", "\u0661", "9" * 5000)
-NAMES_REFUSED = (
-    "<>",
-    "<a@example.com>",
-    '"" <a@example.com>',
-    '" " <a@example.com>',
-    "Web <>",
-    "Web <web>",
-    "Web a@example.com",
-    "a b@example.com",
-    "Web <a@example.com",
-    "Web a@example.com>",
-    "Web < a@example.com >",
-    "Web <a@example.com> x",
-    "Web <a@example.com> <b@example.com>",
-    "Web <<a@example.com>>",
-    "Ventas, Uruguay <a@example.com>",
-    '"Ventas <a@example.com>',
-    'Ventas" <a@example.com>',
-    '"Ventas\\" <a@example.com>',
-    'La "web" <a@example.com>',
-    "Web (demo) <a@example.com>",
-    "Web: <a@example.com>",
-    "Web; <a@example.com>",
-    "b@example.com <a@example.com>",
-    "Web\nBcc: b@example.com <a@example.com>",
-    '"Web\r\nBcc: b@example.com" <a@example.com>',
-    '"Web\\\nBcc: b@example.com" <a@example.com>',
-    "Web\t1 <a@example.com>",
-    "Web\x1b[31m <a@example.com>",
-    "Web\u202e <a@example.com>",
-    "Web\udcf1 <a@example.com>",
-    "=?utf-8?q?a=0D=0ABcc=3A_b=40example.com?= <a@example.com>",
-    '"=?utf-8?q?a?=" <a@example.com>',
-    '"=\\?utf-8?q?a?=" <a@example.com>',
-    "ñ =?utf-8?q?a?= <a@example.com>",
-    "=?utf-8?q?a=0D=0ABcc=3A_b?=@example.com",
-    "Web <=?utf-8?q?a=0D=0ABcc=3A_b?=@example.com>",
-)
-"""Neither a sender nor a recipient."""
-
-INVALID = {
-    "SMTP_HOST": ("mail example", "smtp://mail.example.com", "mail.example.com:587", "192.0.2.1:25", "a/b", "a\nb"),
-    "SMTP_PORT": ("0", "65536", *NUMBERS),
-    "SMTP_SECURITY": ("ssl", "STARTTLS", "true", "starttls,tls"),
-    "SMTP_TIMEOUT": ("0", "-1", "x", "nan", "inf", "301", "10s"),
-    "SALES_EMAIL": (
-        "ventas",
-        "a@example.com,",
-        ",a@example.com",
-        "a@example.com,,b@example.com",
-        "a@example.com;b@example.com",
-        "a@b\nBcc: c@d",
-        *NAMES_REFUSED,
-    ),
-    **dict.fromkeys(OF_A_KIND, ("ventas",)),
-    "MAIL_FROM": (
-        "web",
-        "@example.com",
-        "a@example.com,b@example.com",
-        "Web <a@example.com>, Ventas <b@example.com>",
-        "a@b\nBcc: c@d",
-        *NAMES_REFUSED,
-        ".web@example.com",
-        "la..web@example.com",
-        "la web@example.com",
-        '"la web"@example.com',
-        "ñandú@example.com",
-        "w" * 65 + "@example.com",
-        "web@example..com",
-        "web@ñandú.example",
-    ),
-    "MAIL_TIMEZONE": (
-        "America/Macondo",
-        "America/MONTEVIDEO",
-        "america/montevideo",
-        "utc",
-        "UTC-3",
-        "-03:00",
-        "Europe",
-        "America/Argentina",
-        "Europe/",
-        "/Europe/Madrid",
-        "/usr/share/zoneinfo/Europe/Madrid",
-        "Europe//Madrid",
-        "Europe/../Europe/Madrid",
-        "../zoneinfo/Europe/Madrid",
-        "./UTC",
-        "..",
-        "localtime",
-        "posixrules",
-        "posix/Europe/Madrid",
-        "right/Europe/Madrid",
-        "zone.tab",
-        "Europe/Ma drid",
-        "Europe\\Madrid",
-        "Europe/Madrid\0",
-        "Europe/Ma\0drid",
-        "España/Madrid",
-        "Europe/Madrid\udcf1",
-        "A" * 5000,
-    ),
-    "PUBLIC_BASE_URL": (
-        "www.example.com",
-        "ftp://www.example.com",
-        "https://",
-        "https://:443",
-        "https://www.example.com:99999",
-        "https://www.example.com?a=b",
-        "https://www.example.com/#a",
-        "https://www.example.com//b.example",
-        "https://www.example.com/..",
-        "https://www.example.com/a/./b",
-        "https://user:pw@www.example.com",
-        "https://[::1",
-        "https://a b",
-    ),
-    "CORS_ORIGINS": (
-        "www.example.com",
-        "https://a.example,*",
-        "https://a.example,",
-        "https://a.example/",
-        "https://a.example/path",
-        "null",
-        "https://*.example.com",
-    ),
-    "TRUSTED_PROXIES": (*NUMBERS, "true"),
-    "API_NAME": ("a\nb", "a\0b"),
-    "API_V1_DEPRECATED_ON": ("2026-13-01", "2026-02-29", "01/01/2026", "20260101", "2026-W01-1", "2026-1-1", "soon"),
-    "API_V1_SUNSET_ON": ("2026-13-01", "2026-09-31", "2026-06-30T00:00", "never"),
-    "API_V1_SUCCESSOR": (
-        "api/v2",
-        "v2",
-        "javascript:x",
-        "/v2>; rel=x",
-        "/v2>x",
-        "/v2<x",
-        '/v2"',
-        "/a b",
-        "/a\nb",
-        "https://",
-    ),
-    "LOG_FORMAT": ("JSON", "xml"),
-    "LOG_LEVEL": ("INFO", "trace", "10"),
-    "BIND": (
-        "127.0.0.1",
-        "8000",
-        ":8000",
-        "127.0.0.1:x",
-        "127.0.0.1:65536",
-        "unix:",
-        "::1:8000",
-        "http://localhost:80",
-    ),
-    "METRICS_BIND": ("9100", ":9100", "127.0.0.1:x", "unix:/run/metrics.sock", "http://localhost:9100"),
-    "WORKERS": ("0", *NUMBERS),
-    "THREADS": ("0", *NUMBERS),
-}
-INVALID_SECRETS = {
-    "SMTP_USERNAME": ("us\ner", "us\x1b[31mer", "usuario ñ"),
-    "SMTP_PASSWORD": ("pass\nword", "pass\0word"),
-    "RATE_LIMIT_STORAGE": (
-        "memory://x",
-        "memcached://cache:11211",
-        "http://:pw@cache",
-        "localhost:6379",
-        "redis:",
-        "redis://",
-        "redis://:pw@",
-        "redis:///0",
-        "redis://cache:notaport",
-        "redis://cache:65536",
-        "redis://cache:6379/cache",
-        "redis://:p/w@cache",
-        "redis://cache#1",
-        "redis://ca che",
-        "redis://cache\n",
-        "redis://[::1",
-        "redis+unix://",
-        "redis+unix:///",
-        "redis+unix://run/redis.sock",
-        "unix:///run/redis.sock",
-        "REDIS://cache",
-        " redis://cache",
-        "cache",
-    ),
-}
-
-ACCEPTED = {
-    "SMTP_HOST": ["host name", "IP address"],
-    "SMTP_PORT": ["1", "65535"],
-    "SMTP_SECURITY": ["starttls", "tls", "none"],
-    "SMTP_USERNAME": ["text"],
-    "SMTP_PASSWORD": ["text"],
-    "SMTP_TIMEOUT": ["seconds", "0", "300"],
-    "SALES_EMAIL": ["e-mail addresses", "commas", '"Ventas, Uruguay" <ventas@example.com>'],
-    **{name: ["e-mail addresses", "commas"] for name in OF_A_KIND},
-    "MAIL_FROM": ["one e-mail address", "Formulario web <web@example.com>"],
-    "MAIL_TIMEZONE": ["an IANA time zone such as America/Montevideo"],
-    "PUBLIC_BASE_URL": ["http", "https"],
-    "CORS_ORIGINS": ["*", "https://", "commas"],
-    "TRUSTED_PROXIES": ["number", "0"],
-    "RATE_LIMIT_STORAGE": ["redis://", "valkey://"],
-    "API_NAME": ["text"],
-    "API_V1_DEPRECATED_ON": ["YYYY-MM-DD"],
-    "API_V1_SUNSET_ON": ["YYYY-MM-DD"],
-    "API_V1_SUCCESSOR": ["http", "https", "path"],
-    "LOG_FORMAT": ["text", "json"],
-    "LOG_LEVEL": ["debug", "info", "warning", "error", "critical"],
-    "BIND": ["HOST:PORT", "unix:PATH"],
-    "METRICS_BIND": ["HOST:PORT"],
-    "WORKERS": ["number", "1"],
-    "THREADS": ["number", "1"],
-}
-"""What the line of a fault says is accepted."""
-
-
-def pairs(table: dict[str, Any]) -> list[Any]:
-    return [pytest.param(name, raw, id=f"{name}={raw[:40]!a}") for name, values in table.items() for raw in values]
+def values(which: str) -> list[Any]:
+    """Every variable with each of these values."""
+    return [
+        pytest.param(name, raw, id=f"{name}={raw[:40]!a}")
+        for name, variable in VARIABLES.items()
+        for raw in getattr(variable, which)
+    ]
 
 
 def value_of(settings: Settings, name: str) -> Any:
     return getattr(settings, name.lower())
 
 
-class TestDefaults:
-    @pytest.mark.parametrize(("name", "default"), DEFAULTS.items(), ids=DEFAULTS)
-    def test_a_variable_that_is_not_set_has_its_default(self, name: str, default: Any, read: ReadEnv) -> None:
-        assert value_of(read(), name) == default
+@pytest.mark.parametrize("name", VARIABLES)
+@pytest.mark.parametrize("empty", ["", "  "], ids=["empty", "white space"])
+def test_a_variable_that_is_not_set_or_empty_has_its_default(name: str, empty: str, read: ReadEnv) -> None:
+    default = VARIABLES[name].default
 
-    @pytest.mark.parametrize(("name", "default"), DEFAULTS.items(), ids=DEFAULTS)
-    @pytest.mark.parametrize("empty", ["", "  "], ids=["empty", "white space"])
-    def test_an_empty_variable_counts_as_not_set(self, name: str, default: Any, empty: str, read: ReadEnv) -> None:
-        assert value_of(read(**{name: empty}), name) == default
-
-    @pytest.mark.parametrize("environ", [{}, {"MAIL_DIR": ""}], ids=["not set", "empty"])
-    def test_mail_is_stored_below_the_working_directory(
-        self, environ: dict[str, str], read: ReadEnv, directory: Path
-    ) -> None:
-        assert read(**environ).mail_dir == directory / "var" / "mail"
-
-    def test_variables_of_other_programs_are_ignored(self, read: ReadEnv) -> None:
-        assert read(PATH="/bin", SMTP_HOSTS="?", smtp_port="?") == read()
+    assert value_of(read(), name) == value_of(read(**{name: empty}), name) == default
 
 
-@pytest.mark.parametrize(("name", "raw"), pairs(VALID))
+@pytest.mark.parametrize("environ", [{}, {"MAIL_DIR": ""}], ids=["not set", "empty"])
+def test_mail_is_stored_below_the_working_directory(environ: dict[str, str], read: ReadEnv, directory: Path) -> None:
+    assert read(**environ).mail_dir == directory / "var" / "mail"
+
+
+def test_variables_of_other_programs_are_ignored(read: ReadEnv) -> None:
+    assert read(PATH="/bin", SMTP_HOSTS="?", smtp_port="?") == read()
+
+
+@pytest.mark.parametrize(("name", "raw"), values("valid"))
 def test_a_valid_value_is_taken(name: str, raw: str, read: ReadEnv) -> None:
-    environ = COMPANIONS.get(name, {}) | {name: raw}
-    if name == "API_V1_SUNSET_ON":
-        environ["API_V1_DEPRECATED_ON"] = "2025-01-01"
+    settings = read(**(COMPANIONS.get(name, {}) | {name: raw}))
 
-    settings = read(**environ)
-
-    assert value_of(settings, name) == VALID[name][raw]
+    assert value_of(settings, name) == VARIABLES[name].valid[raw]
 
 
 def test_every_time_zone_of_the_machine_is_taken(read: ReadEnv) -> None:
@@ -446,236 +296,173 @@ def test_every_time_zone_of_the_machine_is_taken(read: ReadEnv) -> None:
     assert {read(MAIL_TIMEZONE=zone).mail_timezone.key for zone in zones} == zones
 
 
-class TestFaults:
-    @pytest.mark.parametrize(("name", "raw"), pairs(INVALID))
-    def test_an_invalid_value_stops_the_start_with_its_name_itself_and_what_is_accepted(
-        self, name: str, raw: str, faults: Faults
-    ) -> None:
-        lines = faults(**(COMPANIONS.get(name, {}) | {name: raw}))
+@pytest.mark.parametrize(("name", "raw"), values("invalid"))
+def test_an_invalid_value_is_named_shown_and_told_what_is_accepted(name: str, raw: str, faults: Faults) -> None:
+    (line,) = faults(**(COMPANIONS.get(name, {}) | {name: raw}))
 
-        assert len(lines) == 1
-        before, _, accepted = lines[0].partition(": expected ")
-        assert before == f"{name}={raw!r}"
-        assert [word for word in ACCEPTED[name] if word not in accepted] == []
-
-    @pytest.mark.parametrize(("name", "raw"), pairs(INVALID_SECRETS))
-    def test_an_invalid_secret_is_named_and_not_shown(self, name: str, raw: str, faults: Faults) -> None:
-        lines = faults(**(COMPANIONS.get(name, {}) | {name: raw}))
-
-        assert len(lines) == 1
-        before, _, accepted = lines[0].partition(": expected ")
-        assert before == f"{name}=(hidden)"
-        assert [word for word in ACCEPTED[name] if word not in accepted] == []
-
-    def test_all_are_reported_at_once(self, faults: Faults) -> None:
-        environ = {name: values[0] for name, values in (INVALID | INVALID_SECRETS).items()}
-
-        lines = faults(**environ)
-
-        assert sorted(line.partition("=")[0] for line in lines) == sorted(environ)
-
-    def test_what_is_missing_is_reported_along_with_what_is_wrong(self, faults: Faults) -> None:
-        lines = faults(SMTP_HOST="mail.example.com", SMTP_PORT="x", SMTP_USERNAME="web")
-
-        assert [line.partition(" ")[0].partition("=")[0] for line in lines] == [
-            "SMTP_PORT",
-            "SALES_EMAIL",
-            "MAIL_FROM",
-            "SMTP_PASSWORD",
-        ]
-
-    def test_they_end_a_process_without_a_traceback(self, read: ReadEnv) -> None:
-        with pytest.raises(SystemExit) as raised:
-            read(SMTP_PORT="x", THREADS="0")
-
-        assert isinstance(raised.value.code, str)
-        assert len(raised.value.code.splitlines()) == 2
+    before, _, accepted = line.partition(": expected ")
+    assert before == (f"{name}=(hidden)" if name in SECRETS else f"{name}={raw!r}")
+    assert [word for word in VARIABLES[name].accepted if word not in accepted] == []
 
 
-class TestSecrets:
-    SECRETS = {  # noqa: RUF012 - a table that nothing changes
-        "SMTP_USERNAME": "account-of-the-mailbox",
-        "SMTP_PASSWORD": "hunter2-of-the-mailbox",
-        "RATE_LIMIT_STORAGE": "redis://limiter:hunter2-of-the-cache@cache:6379/0",
-    }
-    WORDS = ("account-of-the-mailbox", "hunter2")
+def test_all_faults_are_reported_at_once(faults: Faults) -> None:
+    lines = faults(**{name: variable.invalid[0] for name, variable in VARIABLES.items()})
 
-    def test_they_do_not_show_in_the_fault_of_another_variable(self, faults: Faults) -> None:
-        text = "\n".join(faults(**self.SECRETS, SMTP_PORT="x"))
-
-        assert [word for word in self.WORDS if word in text] == []
-
-    @pytest.mark.parametrize("name", ["SMTP_USERNAME", "SMTP_PASSWORD"])
-    def test_they_do_not_show_when_the_other_one_is_missing(self, name: str, faults: Faults) -> None:
-        text = "\n".join(faults(**{name: self.SECRETS[name]}))
-
-        assert [word for word in self.WORDS if word in text] == []
-
-    @pytest.mark.parametrize("name", SECRETS)
-    def test_they_do_not_show_in_their_own_fault(self, name: str, faults: Faults) -> None:
-        text = "\n".join(faults(**(self.SECRETS | {name: f"\0{self.SECRETS[name]}"})))
-
-        assert name in text
-        assert [word for word in self.WORDS if word in text] == []
-
-    def test_they_do_not_show_in_the_representation_of_the_settings(self, read: ReadEnv) -> None:
-        settings = read(**self.SECRETS)
-
-        assert settings.smtp_password == self.SECRETS["SMTP_PASSWORD"]
-        assert [word for word in self.WORDS if word in f"{settings!r} {settings}"] == []
+    assert sorted(line.partition("=")[0] for line in lines) == sorted(VARIABLES)
 
 
-class TestCombinations:
-    @pytest.mark.parametrize("missing", ADDRESSES)
-    def test_a_mail_server_needs_sender_and_recipient(self, missing: str, faults: Faults) -> None:
-        lines = faults(SMTP_HOST="mail.example.com", **(ADDRESSES | {missing: ""}))
+def test_they_end_a_process_without_a_traceback(read: ReadEnv) -> None:
+    with pytest.raises(SystemExit) as raised:
+        read(SMTP_PORT="x", THREADS="0")
 
-        assert lines == [f"{missing} is not set: required with SMTP_HOST"]
+    assert isinstance(raised.value.code, str)
+    assert len(raised.value.code.splitlines()) == 2
 
-    def test_without_a_mail_server_neither_is_needed(self, read: ReadEnv) -> None:
-        settings = read()
 
-        assert settings.sales_email
-        assert settings.mail_from
+SHOWING: dict[str, tuple[dict[str, str], str]] = {
+    "another variable is wrong": (SECRETS | {"SMTP_PORT": "x"}, "SMTP_PORT"),
+    "the password is missing": ({"SMTP_USERNAME": SECRETS["SMTP_USERNAME"]}, "SMTP_PASSWORD"),
+    "the user is missing": ({"SMTP_PASSWORD": SECRETS["SMTP_PASSWORD"]}, "SMTP_USERNAME"),
+    **{f"{name} itself is wrong": (SECRETS | {name: f"\0{secret}"}, name) for name, secret in SECRETS.items()},
+}
 
-    @pytest.mark.parametrize(
-        ("present", "missing"), [("SMTP_USERNAME", "SMTP_PASSWORD"), ("SMTP_PASSWORD", "SMTP_USERNAME")]
-    )
-    def test_user_and_password_come_together(self, present: str, missing: str, faults: Faults) -> None:
-        assert faults(**{present: "x"}) == [f"{missing} is not set: required with {present}"]
 
-    @pytest.mark.parametrize("missing", LIFECYCLE)
-    def test_a_deprecation_without_one_of_its_three_variables_is_refused(self, missing: str, faults: Faults) -> None:
-        lines = faults(**(LIFECYCLE | {missing: ""}))
+@pytest.mark.parametrize(("environ", "named"), SHOWING.values(), ids=SHOWING)
+def test_no_secret_shows_in_a_fault(environ: dict[str, str], named: str, faults: Faults) -> None:
+    text = "\n".join(faults(**environ))
 
-        assert len(lines) == 1
-        assert lines[0].startswith(f"{missing} is not set: required with API_V1_")
+    assert named in text
+    assert [word for word in SECRET_WORDS if word in text] == []
 
-    @pytest.mark.parametrize("present", LIFECYCLE)
-    def test_one_of_the_three_alone_names_the_other_two(self, present: str, faults: Faults) -> None:
-        lines = faults(**{present: LIFECYCLE[present]})
 
-        assert {line.partition(" ")[0] for line in lines} == LIFECYCLE.keys() - {present}
+def test_no_secret_shows_in_the_representation_of_the_settings(read: ReadEnv) -> None:
+    settings = read(**SECRETS)
 
-    def test_a_sunset_after_180_days_is_taken(self, read: ReadEnv) -> None:
-        settings = read(**LIFECYCLE)
+    assert settings.smtp_password == SECRETS["SMTP_PASSWORD"]
+    assert [word for word in SECRET_WORDS if word in f"{settings!r} {settings}"] == []
 
-        assert settings.api_v1_sunset_on == date(2026, 6, 30)
 
-    @pytest.mark.parametrize(
-        ("deprecated_on", "sunset_on"),
-        [
-            ("2026-01-01", "2026-06-29"),
-            ("2026-01-01", "2026-01-01"),
-            ("2026-01-01", "2025-12-31"),
-            ("9999-12-01", "9999-12-31"),
-        ],
-        ids=["179 days", "the same day", "the day before", "at the end of the calendar"],
-    )
-    def test_a_sunset_before_180_days_is_refused(self, deprecated_on: str, sunset_on: str, faults: Faults) -> None:
-        lines = faults(**(LIFECYCLE | {"API_V1_DEPRECATED_ON": deprecated_on, "API_V1_SUNSET_ON": sunset_on}))
+def missing(name: str, of: str) -> str:
+    return f"{name} is not set: required with {of}"
 
-        assert len(lines) == 1
-        assert lines[0].startswith(f"API_V1_SUNSET_ON='{sunset_on}': expected ")
-        assert "180 days" in lines[0]
 
-    @pytest.mark.parametrize(
-        ("environ", "begin", "ways"),
-        [
-            ({}, "expected 1 without RATE_LIMIT_STORAGE", ("either set it", "behind nginx's hash")),
-            (
-                {"RATE_LIMIT_STORAGE": "redis://localhost", "METRICS_BIND": "127.0.0.1:9110"},
-                "expected 1 with METRICS_BIND",
-                ("run several services",),
-            ),
-        ],
-        ids=["without a shared storage", "with metrics"],
-    )
-    def test_several_workers_are_refused(
-        self, faults: Faults, environ: dict[str, str], begin: str, ways: tuple[str, ...]
-    ) -> None:
-        (line,) = faults(WORKERS="2", **environ)
+def lifecycle(deprecated_on: str, sunset_on: str) -> dict[str, str]:
+    return LIFECYCLE | {"API_V1_DEPRECATED_ON": deprecated_on, "API_V1_SUNSET_ON": sunset_on}
 
-        assert line.startswith(f"WORKERS='2': {begin}")
-        assert [way for way in ways if way not in line] == []
 
-    def test_several_workers_are_taken_with_a_shared_storage(self, read: ReadEnv) -> None:
-        assert read(WORKERS="2", RATE_LIMIT_STORAGE="redis://localhost").workers == 2
+DEPRECATED, SUNSET, SUCCESSOR = LIFECYCLE
+TOO_SOON = "API_V1_SUNSET_ON='{}': expected .*180 days.*"
+SERVER = ADDRESSES | {"SMTP_HOST": "mail.example.com"}
+SHARED = {"RATE_LIMIT_STORAGE": "redis://localhost"}
+CONTRADICTIONS: dict[str, tuple[dict[str, str], list[str]]] = {
+    "a mail server without recipients": (SERVER | {"SALES_EMAIL": ""}, [missing("SALES_EMAIL", "SMTP_HOST")]),
+    "a mail server without a sender": (SERVER | {"MAIL_FROM": ""}, [missing("MAIL_FROM", "SMTP_HOST")]),
+    "a user": ({"SMTP_USERNAME": "x"}, [missing("SMTP_PASSWORD", "SMTP_USERNAME")]),
+    "a password": ({"SMTP_PASSWORD": "x"}, [missing("SMTP_USERNAME", "SMTP_PASSWORD")]),
+    "what is missing and what is wrong": (
+        {"SMTP_HOST": "mail.example.com", "SMTP_PORT": "x", "SMTP_USERNAME": "web"},
+        ["SMTP_PORT='x'.*", *(missing(name, "SMTP_HOST") for name in ADDRESSES), "SMTP_PASSWORD is not set.*"],
+    ),
+    "no deprecation": (LIFECYCLE | {DEPRECATED: ""}, [missing(DEPRECATED, SUNSET)]),
+    "no sunset": (LIFECYCLE | {SUNSET: ""}, [missing(SUNSET, DEPRECATED)]),
+    "no successor": (LIFECYCLE | {SUCCESSOR: ""}, [missing(SUCCESSOR, DEPRECATED)]),
+    **{
+        f"{name} alone": ({name: value}, [missing(other, name) for other in LIFECYCLE if other != name])
+        for name, value in LIFECYCLE.items()
+    },
+    "179 days": (lifecycle("2026-01-01", "2026-06-29"), [TOO_SOON.format("2026-06-29")]),
+    "the same day": (lifecycle("2026-01-01", "2026-01-01"), [TOO_SOON.format("2026-01-01")]),
+    "the day before": (lifecycle("2026-01-01", "2025-12-31"), [TOO_SOON.format("2025-12-31")]),
+    "the end of the calendar": (lifecycle("9999-12-01", "9999-12-31"), [TOO_SOON.format("9999-12-31")]),
+    "workers without a shared storage": (
+        {"WORKERS": "2"},
+        ["WORKERS='2': expected 1 without RATE_LIMIT_STORAGE.*either set it.*behind nginx's hash.*"],
+    ),
+    "workers with metrics": (
+        {"WORKERS": "2", "METRICS_BIND": "127.0.0.1:9110"} | SHARED,
+        ["WORKERS='2': expected 1 with METRICS_BIND.*run several services.*"],
+    ),
+}
+"""Settings that only together are wrong, and the pattern of each line of their faults."""
+
+
+@pytest.mark.parametrize(("environ", "patterns"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_what_only_together_is_wrong_is_refused(environ: dict[str, str], patterns: list[str], faults: Faults) -> None:
+    lines = faults(**environ)
+
+    assert len(lines) == len(patterns)
+    assert [line for line, pattern in zip(lines, patterns, strict=True) if not re.fullmatch(pattern, line)] == []
+
+
+@pytest.mark.parametrize(
+    "environ", [lifecycle("2026-01-01", "2026-06-30"), {"WORKERS": "2"} | SHARED], ids=["180 days", "shared storage"]
+)
+def test_what_is_just_right_together_is_taken(environ: dict[str, str], read: ReadEnv) -> None:
+    settings = read(**environ)
+
+    assert {name: str(value_of(settings, name)) for name in environ} == environ
 
 
 class TestMailDir:
     @pytest.fixture
     def directory(self, tmp_path: Path) -> Path:
+        """With a file in the place of the default's parent, and a directory that others use too."""
+        (tmp_path / "var").touch()
+        (tmp_path / "shared").mkdir()
+        (tmp_path / "shared").chmod(0o1777)
         return tmp_path
 
-    def test_a_relative_one_is_below_the_working_directory(self, read: ReadEnv, tmp_path: Path) -> None:
-        assert read(MAIL_DIR="mail").mail_dir == tmp_path / "mail"
-
     @pytest.mark.parametrize("mail_dir", ["mail", "not/made/yet", "/proc/self"])
-    def test_nothing_is_made_or_changed(self, mail_dir: str, read: ReadEnv, tmp_path: Path) -> None:
-        directory = tmp_path / "mail"
-        directory.mkdir(mode=0o755)
-        before = directory.stat().st_ctime_ns
+    def test_nothing_is_made_or_changed_and_the_path_becomes_absolute(
+        self, mail_dir: str, read: ReadEnv, directory: Path
+    ) -> None:
+        (directory / "mail").mkdir(mode=0o755)
+        before = {path: path.stat().st_ctime_ns for path in directory.rglob("*")}
 
-        read(MAIL_DIR=mail_dir)
+        assert read(MAIL_DIR=mail_dir).mail_dir == directory / mail_dir
 
-        assert list(tmp_path.rglob("*")) == [directory]
-        assert directory.stat().st_ctime_ns == before
+        assert {path: path.stat().st_ctime_ns for path in directory.rglob("*")} == before
 
-    def test_one_that_others_use_too_is_a_fault(self, faults: Faults, tmp_path: Path) -> None:
-        directory = tmp_path / "mail"
-        directory.mkdir()
-        directory.chmod(0o1777)
+    REFUSED: dict[str, dict[str, str]] = {  # noqa: RUF012 - a table that nothing changes
+        "the default below a file": {},
+        "a file": {"MAIL_DIR": "var"},
+        "below a file": {"MAIL_DIR": "var/spool"},
+        "one that others use too": {"MAIL_DIR": "shared"},
+        "one whose parent cannot be written": {"MAIL_DIR": "/proc/self/not/made"},
+    }
 
-        assert faults(MAIL_DIR=str(directory)) == [f"MAIL_DIR='{directory}': expected {PRIVATE_DIRECTORY}"]
+    @pytest.mark.parametrize("environ", REFUSED.values(), ids=REFUSED)
+    def test_what_cannot_be_private_or_made_is_a_fault_among_others(
+        self, environ: dict[str, str], faults: Faults
+    ) -> None:
+        port, line = faults(SMTP_PORT="smtp", **environ)
+
+        assert port.startswith("SMTP_PORT=")
+        assert line == f"MAIL_DIR='{environ.get('MAIL_DIR', 'var/mail')}': expected {PRIVATE_DIRECTORY}"
 
     @pytest.fixture
-    def volume(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    def volume(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         """A directory of another user, as a mounted volume often is."""
-        directory = tmp_path / "volume"
-        directory.mkdir()
         another = os.geteuid() + 1
         monkeypatch.setattr(os, "geteuid", lambda: another)
-        return directory
+        return directory / "shared"
 
-    @pytest.mark.parametrize("mode", [0o770, 0o2770, 0o700])
-    def test_one_of_another_user_that_this_user_can_write_is_taken(
-        self, read: ReadEnv, volume: Path, mode: int
-    ) -> None:
+    @pytest.mark.parametrize("mode", [0o770, 0o2770, 0o700], ids=oct)
+    def test_a_volume_that_this_user_can_write_is_taken(self, read: ReadEnv, volume: Path, mode: int) -> None:
         volume.chmod(mode)
 
         assert read(MAIL_DIR=str(volume)).mail_dir == volume
 
     @pytest.mark.parametrize("mode", [0o777, 0o774, 0o771, 0o1777, 0o755], ids=oct)
-    def test_one_of_another_user_that_others_can_reach_is_a_fault(
-        self, faults: Faults, volume: Path, mode: int
-    ) -> None:
+    def test_a_volume_that_others_can_reach_is_a_fault(self, faults: Faults, volume: Path, mode: int) -> None:
         volume.chmod(mode)
 
         assert faults(MAIL_DIR=str(volume)) == [f"MAIL_DIR='{volume}': expected {PRIVATE_DIRECTORY}"]
 
-    def test_one_of_another_user_that_this_user_cannot_write_is_a_fault(
+    def test_a_volume_that_this_user_cannot_write_is_a_fault(
         self, faults: Faults, volume: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         volume.chmod(0o770)
         monkeypatch.setattr(os, "access", lambda _path, mode: not mode & os.W_OK)  # root may write everywhere
 
         assert faults(MAIL_DIR=str(volume)) == [f"MAIL_DIR='{volume}': expected {PRIVATE_DIRECTORY}"]
-
-    @pytest.mark.parametrize("below", ["", "/mail"], ids=["a file in its place", "a file in the place of its parent"])
-    def test_one_that_cannot_be_made_is_a_fault(self, below: str, faults: Faults, tmp_path: Path) -> None:
-        (tmp_path / "file").touch()
-
-        lines = faults(MAIL_DIR=f"{tmp_path}/file{below}")
-
-        assert lines == [f"MAIL_DIR='{tmp_path}/file{below}': expected {PRIVATE_DIRECTORY}"]
-
-    def test_one_whose_parent_cannot_be_written_is_a_fault(self, faults: Faults) -> None:
-        lines = faults(MAIL_DIR="/proc/self/not/made", SMTP_PORT="smtp")
-
-        assert [line.partition("=")[0] for line in lines] == ["SMTP_PORT", "MAIL_DIR"]
-
-    def test_the_default_that_cannot_be_made_is_named_too(self, faults: Faults, tmp_path: Path) -> None:
-        (tmp_path / "var").touch()
-
-        assert faults() == [f"MAIL_DIR='var/mail': expected {PRIVATE_DIRECTORY}"]
