@@ -7,6 +7,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -22,19 +23,20 @@ LEVELS = ["debug", "info", "warning", "error", "critical"]
 ID = "f" * 32
 TYPED = "ana@example.com"
 
-LINES: dict[str, tuple[str, str, tuple[object, ...], dict[str, str], dict[str, str]]] = {
-    "a line": ("app.test", "mensaje número %d", (7,), {}, {"message": "mensaje número 7"}),
-    "of gunicorn": ("gunicorn.error", "Listening", (), {}, {"logger": "gunicorn.error", "message": "Listening"}),
-    "of Flask's own server": ("werkzeug", " * Running", (), {}, {"logger": "werkzeug", "message": " * Running"}),
-    "of a request": ("app.test", "answered", (), {"request_id": ID}, {"message": "answered", "request_id": ID}),
-    "letters beyond ASCII": ("app.test", "Ñandú", (), {}, {"message": "Ñandú"}),
-    "quotes": ("app.test", 'a "quoted" \\ word', (), {}, {"message": 'a "quoted" \\ word'}),
+LINES: dict[str, tuple[str, str, tuple[object, ...], dict[str, str]]] = {
+    "a line": ("app.test", "mensaje número %d", (7,), {}),
+    "of gunicorn": ("gunicorn.error", "Listening", (), {}),
+    "of Flask's own server": ("werkzeug", " * Running", (), {}),
+    "of a request": ("app.test", "answered", (), {"request_id": ID}),
+    "letters beyond ASCII": ("app.test", "Ñandú", (), {}),
+    "several lines": ("app.test", "first\nsecond", (), {}),
+    "quotes": ("app.test", 'a "quoted" \\ word', (), {}),
 }
-"""Loggers, what they are told, and how the parts of their lines differ from the usual ones."""
+"""Loggers and what they are told."""
 
 
 @pytest.mark.parametrize("log_format", ["", "text", "json"])
-@pytest.mark.parametrize(("logger", "message", "arguments", "extra", "differing"), LINES.values(), ids=LINES)
+@pytest.mark.parametrize(("logger", "message", "arguments", "extra"), LINES.values(), ids=LINES)
 def test_a_line_has_time_level_logger_request_and_message(
     configure_logging: Configure,
     log_lines: LogLines,
@@ -43,31 +45,20 @@ def test_a_line_has_time_level_logger_request_and_message(
     message: str,
     arguments: tuple[object, ...],
     extra: dict[str, str],
-    differing: dict[str, str],
 ) -> None:
     configure_logging(LOG_FORMAT=log_format)
 
     logging.getLogger(logger).warning(message, *arguments, extra=extra)
 
-    (line,) = log_lines()
-    parts = {"level": "WARNING", "logger": "app.test", "request_id": "-"} | differing
+    output, text = "\n".join(log_lines()), message % arguments
+    parts = {"level": "WARNING", "logger": logger, "request_id": "-"} | extra
     if log_format == "json":
-        written = json.loads(line)
+        written = json.loads(output)  # no string of JSON has a line break in it
         assert re.fullmatch(LOG_TIME, written.pop("time"))
-        assert written == parts
-        assert parts["message"].replace("\\", "\\\\").replace('"', '\\"') in line  # readable without a decoder
+        assert written == parts | {"message": text}
+        assert json.dumps(text, ensure_ascii=False) in output  # readable without a decoder
     else:
-        words = " ".join(parts[name] for name in ("level", "logger", "request_id", "message"))
-        assert re.fullmatch(f"{LOG_TIME} {re.escape(words)}", line)
-
-
-def test_a_record_of_several_lines_is_one_line_of_json(configure_logging: Configure, log_lines: LogLines) -> None:
-    configure_logging(LOG_FORMAT="json")
-
-    logging.getLogger("app.test").warning("first\nsecond")
-
-    (line,) = log_lines()
-    assert json.loads(line)["message"] == "first\nsecond"
+        assert re.fullmatch(f"{LOG_TIME} {re.escape(' '.join([*parts.values(), text]))}", output)
 
 
 @pytest.mark.parametrize(
@@ -105,47 +96,37 @@ def test_what_is_below_the_level_is_not_written(
     assert [line.rpartition(" ")[2] for line in log_lines()] == LEVELS[LEVELS.index(lowest) :]
 
 
-class TestExceptions:
-    """Their texts, and the messages of Flask and gunicorn, can quote a visitor."""
+def failure() -> tuple[type[BaseException], BaseException, TracebackType | None]:
+    try:
+        raise ValueError(TYPED) from KeyError(TYPED)
+    except ValueError as error:
+        error.add_note(TYPED)
+        return type(error), error, error.__traceback__
 
-    @staticmethod
-    def failure() -> tuple[type[BaseException], BaseException, TracebackType | None]:
-        try:
-            raise ValueError(TYPED) from KeyError(TYPED)
-        except ValueError as error:
-            error.add_note(TYPED)
-            return type(error), error, error.__traceback__
 
-    def record(self, message: str) -> logging.LogRecord:
-        return logging.LogRecord("x", logging.ERROR, __file__, 1, message, (TYPED,), self.failure())
+@pytest.mark.parametrize("message", ["Exception on %s [GET]", "Error handling request %s"])
+@pytest.mark.parametrize(("path", "endpoint"), [("", "None"), (f"/rooms/{TYPED}", "room")])
+def test_of_an_exception_class_endpoint_and_place_stay_and_no_text(message: str, path: str, endpoint: str) -> None:
+    """Its text, and the messages of Flask and gunicorn, can quote a visitor."""
+    record = logging.LogRecord("x", logging.ERROR, __file__, 1, message, (TYPED,), failure())
+    app = Flask(__name__)
+    app.add_url_rule("/rooms/<name>", endpoint="room")
 
-    @pytest.mark.parametrize("message", ["Exception on %s [GET]", "Error handling request %s"])
-    def test_of_an_exception_class_and_place_stay(self, message: str) -> None:
-        record = self.record(message)
-
+    with app.test_request_context(path) if path else nullcontext():
         assert drop_exception_text(record)
 
-        line = logging.Formatter().format(record)
-        assert line.startswith("unforeseen ValueError in None\n")
-        assert "test_logs.py" in line
-        assert "in failure" in line
-        assert TYPED not in line
+    line = logging.Formatter().format(record)
+    assert line.startswith(f"unforeseen ValueError in {endpoint}\n")
+    assert "test_logs.py" in line
+    assert "in failure" in line
+    assert TYPED not in line
 
-    def test_of_a_request_the_endpoint_is_named(self) -> None:
-        app = Flask(__name__)
-        app.add_url_rule("/rooms/<name>", endpoint="room")
-        record = self.record("Exception on %s [GET]")
 
-        with app.test_request_context(f"/rooms/{TYPED}"):
-            drop_exception_text(record)
+def test_a_line_without_an_exception_stays() -> None:
+    record = logging.LogRecord("x", logging.INFO, __file__, 1, "ready", None, None)
 
-        assert record.getMessage().startswith("unforeseen ValueError in room\n")
-
-    def test_a_line_without_an_exception_stays(self) -> None:
-        record = logging.LogRecord("x", logging.INFO, __file__, 1, "ready", None, None)
-
-        assert drop_exception_text(record)
-        assert record.getMessage() == "ready"
+    assert drop_exception_text(record)
+    assert record.getMessage() == "ready"
 
 
 @pytest.fixture
@@ -208,18 +189,14 @@ def test_a_server_that_has_configured_the_log_keeps_its_own(
     assert log_lines()[0].startswith("{") is not is_configured
 
 
-@pytest.mark.parametrize(
-    ("environ", "level", "line"),
-    [
-        ({}, "WARNING", "SMTP_HOST is not set: messages are stored in {tmp_path}/mail and not sent"),
-        (
-            {"SMTP_HOST": "127.0.0.1", "SMTP_PORT": "9", "SALES_EMAIL": "v@example.com", "MAIL_FROM": "w@example.com"},
-            "INFO",
-            "messages are sent through 127.0.0.1:9",
-        ),
-    ],
-    ids=["a folder", "a mail server"],
-)
+SERVER = {"SMTP_HOST": "127.0.0.1", "SMTP_PORT": "9", "SALES_EMAIL": "v@example.com", "MAIL_FROM": "w@example.com"}
+STARTS: dict[str, tuple[dict[str, str], str, str]] = {
+    "a folder": ({}, "WARNING", "SMTP_HOST is not set: messages are stored in {}/mail and not sent"),
+    "a mail server": (SERVER, "INFO", "messages are sent through 127.0.0.1:9"),
+}
+
+
+@pytest.mark.parametrize(("environ", "level", "line"), STARTS.values(), ids=STARTS)
 def test_the_log_says_at_start_where_messages_go(
     make_app: MakeApp, tmp_path: Path, caplog: pytest.LogCaptureFixture, environ: dict[str, str], level: str, line: str
 ) -> None:
@@ -227,6 +204,5 @@ def test_the_log_says_at_start_where_messages_go(
 
     make_app(collaborators={"mailer": None}, first_check=0, **environ)
 
-    assert ("app.mail.mailer", level, line.format(tmp_path=tmp_path)) in [
-        (record.name, record.levelname, record.getMessage()) for record in caplog.records
-    ]
+    said = [(record.name, record.levelname, record.getMessage()) for record in caplog.records]
+    assert ("app.mail.mailer", level, line.format(tmp_path)) in said
