@@ -16,26 +16,21 @@ from tests.conftest import Configure, LogLines, MakeApp, MakeClient
 from tests.factories import LOG_TIME, REQUEST_ID, contact_body
 from tests.fakes import RecordingMailer
 
-Lines = Callable[[], list[dict[str, Any]]]
+Lines = Callable[..., list[dict[str, Any]]]
+TYPED = "ana@example.com"
 
 
 @pytest.fixture
-def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    """The records of all lines."""
+def lines(caplog: pytest.LogCaptureFixture) -> Lines:
+    """The parts of the lines so far, by name: of those of requests, or of those with a text."""
     caplog.set_level(logging.INFO)
     caplog.handler.addFilter(add_time_and_request_id)
-    return caplog
 
+    def lines(text: str = "") -> list[dict[str, Any]]:
+        found = (record for record in caplog.records if text or record.name == "app.request")
+        return [vars(record) for record in found if text in record.getMessage()]
 
-@pytest.fixture
-def lines(log: pytest.LogCaptureFixture) -> Lines:
-    """The parts of the requests' lines so far, by name."""
-    return lambda: [vars(record) for record in log.records if record.name == "app.request"]
-
-
-def ids(log: pytest.LogCaptureFixture, text: str) -> list[str]:
-    """The request ids of the records with this text."""
-    return [getattr(record, "request_id") for record in log.records if text in record.getMessage()]  # noqa: B009
+    return lines
 
 
 REQUESTS = {
@@ -115,56 +110,45 @@ def test_there_is_no_line_above_its_level(
     assert log_lines() == []
 
 
-ADDRESSES = {"203.0.113.77": "203.0.113.0/24", "2001:db8:1:2:3:4:5:6": "2001:db8:1::/48", "unknown": "127.0.0.0/24"}
+BEHIND: dict[str, tuple[str, dict[str, str], str, bool]] = {
+    "an IPv4 address": ("1", {"X-Forwarded-For": "203.0.113.77"}, "203.0.113.0/24", False),
+    "an IPv6 address": ("1", {"X-Forwarded-For": "2001:db8:1:2:3:4:5:6"}, "2001:db8:1::/48", False),
+    "no address": ("1", {"X-Forwarded-For": "unknown"}, "127.0.0.0/24", False),
+    "an id from a trusted proxy": ("1", {"X-Request-ID": REQUEST_ID}, "127.0.0.0/24", True),
+    "an id from a client": ("0", {"X-Request-ID": REQUEST_ID}, "127.0.0.0/24", False),
+    "an id too short": ("1", {"X-Request-ID": REQUEST_ID[:-1]}, "127.0.0.0/24", False),
+    "an id in capitals": ("1", {"X-Request-ID": REQUEST_ID.upper()}, "127.0.0.0/24", False),
+    "an id of other characters": ("1", {"X-Request-ID": f"{TYPED:0<32}"}, "127.0.0.0/24", False),
+    "an empty id": ("1", {"X-Request-ID": ""}, "127.0.0.0/24", False),
+}
+"""Proxies that are trusted and what they say of a request; the network that is shown, and whether the id is theirs."""
 
 
-@pytest.mark.parametrize(("address", "shown"), ADDRESSES.items())
-def test_a_client_is_shown_by_its_network_alone(
-    make_client: MakeClient, lines: Lines, address: str, shown: str
+@pytest.mark.parametrize(("proxies", "fields", "network", "is_theirs"), BEHIND.values(), ids=BEHIND)
+def test_a_client_is_shown_by_its_network_and_the_id_is_the_proxys_if_it_has_the_form_of_one(
+    make_client: MakeClient, lines: Lines, proxies: str, fields: dict[str, str], network: str, *, is_theirs: bool
 ) -> None:
-    make_client(TRUSTED_PROXIES="1").get("/api", headers={"X-Forwarded-For": address})
-
-    assert [line["client"] for line in lines()] == [shown]
-
-
-@pytest.mark.parametrize(
-    ("proxies", "given", "kept"),
-    [
-        pytest.param("1", REQUEST_ID, True, id="from a trusted proxy"),
-        pytest.param("0", REQUEST_ID, False, id="from a client"),
-        pytest.param("1", REQUEST_ID[:-1], False, id="too short"),
-        pytest.param("1", REQUEST_ID.upper(), False, id="in capitals"),
-        pytest.param("1", "ana@example.com".ljust(32, "0"), False, id="of other characters"),
-        pytest.param("1", "", False, id="none"),
-    ],
-)
-def test_the_id_is_the_proxys_if_it_has_the_form_of_one(
-    make_client: MakeClient, lines: Lines, proxies: str, given: str, *, kept: bool
-) -> None:
-    client = make_client(TRUSTED_PROXIES=proxies)
-
-    response = client.get("/api", headers={"X-Request-ID": given})
+    response = make_client(TRUSTED_PROXIES=proxies).get("/api", headers=fields)
 
     (line,) = lines()
+    assert line["client"] == network
     assert response.headers.getlist("X-Request-ID") == [line["request_id"]]
-    assert (line["request_id"] == given) is kept
+    assert (line["request_id"] == fields.get("X-Request-ID")) is is_theirs
     assert re.fullmatch(r"[0-9a-f]{32}", line["request_id"])
 
 
-def test_the_lines_of_a_submission_carry_the_id_of_its_request(
-    make_client: MakeClient, lines: Lines, log: pytest.LogCaptureFixture
-) -> None:
-    # The mailer that stores.
-    client = make_client(collaborators={"mailer": None}, TRUSTED_PROXIES="1")
+def test_the_lines_of_a_submission_carry_the_id_of_its_request(make_client: MakeClient, lines: Lines) -> None:
+    client = make_client(collaborators={"mailer": None}, TRUSTED_PROXIES="1")  # the mailer that stores
 
     response = client.post("/contact.php", json=contact_body(), headers={"X-Request-ID": REQUEST_ID})
 
     assert response.headers["X-Request-ID"] == REQUEST_ID
-    assert ids(log, "> stored") == [line["request_id"] for line in lines()] == [REQUEST_ID]
+    (of_request,), (of_mail,) = lines(), lines("> stored")
+    assert of_request["request_id"] == of_mail["request_id"] == REQUEST_ID
 
 
 def test_what_became_of_a_submission_can_be_counted(
-    make_client: MakeClient, lines: Lines, log: pytest.LogCaptureFixture, mailer: RecordingMailer
+    make_client: MakeClient, lines: Lines, mailer: RecordingMailer
 ) -> None:
     client = make_client(TRUSTED_PROXIES="1")
     bodies = {"192.0.2.1": contact_body(), "192.0.2.2": contact_body(_bp_check="x"), "192.0.2.3": contact_body(ts=0)}
@@ -177,4 +161,4 @@ def test_what_became_of_a_submission_can_be_counted(
     logged = lines()
     outcomes = [(line["status"], line["code"]) for line in logged]
     assert outcomes == [(200, "-"), (200, "-"), (429, "too_fast"), (500, "mail_delivery_failed")]
-    assert ids(log, "discarded") == [logged[1]["request_id"]]
+    assert [line["request_id"] for line in lines("discarded")] == [logged[1]["request_id"]]
