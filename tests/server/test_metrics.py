@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import http.client
 import os
 import re
@@ -35,11 +34,11 @@ class Watched:
     address: str
 
     def connect(self) -> socket.socket:
-        host, _, port = self.address.partition(":")
-        return socket.create_connection((host, int(port)), timeout=PATIENCE)
+        return socket.create_connection(("127.0.0.1", int(self.address.rpartition(":")[2])), timeout=PATIENCE)
 
-    def count(self, route: str = "/api/versioning") -> float:
-        return Samples.of(self.address).sum("http_requests_total", route=route)
+    def count(self) -> float:
+        """The requests for /api/versioning."""
+        return Samples.of(self.address).sum("http_requests_total", route="/api/versioning")
 
 
 @contextmanager
@@ -77,8 +76,7 @@ def test_the_numbers_and_the_service_have_an_address_each(shared: Watched) -> No
 
     assert shared.count() == before + 1
     assert shared.server.request("GET", "/metrics")[0].status == 404
-    host, _, port = shared.address.partition(":")
-    with closing(http.client.HTTPConnection(host, int(port), PATIENCE)) as connection:
+    with closing(http.client.HTTPConnection(shared.address, timeout=PATIENCE)) as connection:
         connection.request("GET", "/api/v1/health")
         assert b"http_requests_total" in connection.getresponse().read()
         connection.request("POST", "/contact.php", "{}")
@@ -113,25 +111,26 @@ def test_a_client_that_sends_nothing_is_left(shared: Watched) -> None:
         assert client.recv(1) == b""
 
 
-def test_a_new_worker_begins_anew_and_nobody_is_refused_meanwhile(shared: Watched) -> None:
+ENDS = {"killed": signal.SIGKILL, "reloaded": signal.SIGHUP, "killed anew": signal.SIGKILL, "again": signal.SIGHUP}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_a_new_worker_begins_anew_and_nobody_is_refused_meanwhile(shared: Watched, end: int) -> None:
     server = shared.server
-    for end in (signal.SIGKILL, signal.SIGHUP) * 2:
-        gone = newest_worker(server.log)
-        begun = shared.count()
-        server.request("GET", "/api/versioning")
+    server.request("GET", "/api/versioning")
+    gone, counted = newest_worker(server.log), shared.count()
 
-        os.kill(server.process.pid if end == signal.SIGHUP else gone, end)
-        wait_until(functools.partial(read_and_see_whether_it_is_replaced, shared, gone, begun + 1))
-        server.wait_until_it_answers()
+    def is_replaced() -> bool:
+        with suppress(ConnectionResetError):  # the worker has ended while it answered; none is refused
+            assert shared.count() in (0, counted)
+        return newest_worker(server.log) != gone and not Path(f"/proc/{gone}").exists()
 
-        assert shared.count() == 0
+    os.kill(server.process.pid if end == signal.SIGHUP else gone, end)
+    wait_until(is_replaced)
+    server.wait_until_it_answers()
 
-
-def read_and_see_whether_it_is_replaced(watched: Watched, gone: int, counted: float) -> bool:
-    """Whether a worker has a successor and is gone. Whoever reads meanwhile sees the numbers of one of the two."""
-    with suppress(ConnectionResetError):  # the worker has ended while it answered; none is refused
-        assert watched.count() in (0, counted)
-    return newest_worker(watched.server.log) != gone and not Path(f"/proc/{gone}").exists()
+    assert counted > 0
+    assert shared.count() == 0
 
 
 def test_a_new_program_listens_beside_the_old_one(tmp_path: Path) -> None:
