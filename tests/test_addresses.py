@@ -142,7 +142,7 @@ def test_whatever_the_client_sends_itself_it_never_counts(address: object, spoof
 
 TRUNCATED = {
     "IPv4": ("192.0.2.7", "192.0.2.0/24"),
-    "IPv6": ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
+    "IPv6": ("2001:db8:1:ff02:3:4:5:6", "2001:db8:1::/48"),
     "no address": ("", "-"),
     "no address, but text": ("unknown", "-"),
 }
