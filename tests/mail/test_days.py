@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from itertools import pairwise
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -25,7 +25,7 @@ from app.mail.redelivery import GAP, Redelivery
 from app.mail.smtp import Receipt
 from app.mail.spool import Spool
 from tests.mail.conftest import NAMES, MakeMailer, arrived, keep, keep_in_state, kept, letter
-from tests.mail.server import Act, Replies, SmtpServer
+from tests.mail.server import Act, SmtpServer
 from tests.mail.service import DAY, Clock, Serve, Service
 
 MINUTE, HOUR = 60, 3600
@@ -34,91 +34,83 @@ LATER = "server RCPT: 450 4.2.0 later"
 PAUSES = [0, 60, 120, 240, 480, 960, 1920, 3840, 7680, 15360, *range(29_760, 5 * DAY + 4 * HOUR, 4 * HOUR)]
 """The times of a message that is deferred for five days."""
 
-DAYS: dict[str, tuple[str, str, str]] = {
-    "what waits goes the oldest first, a second apart": (
-        "0 down; 0 form 0; 0 form 1; 0 form 2; 1 up; 75 end",
-        "0@0! 1@0! 2@0! 0@60 1@61 2@62",
-        "",
-    ),
-    "each pause is as long as the message has waited, and after five days it is given up": (
-        f"0 rounds 60; 0 {LATER}; 0 form 1; {5 * DAY + 5 * HOUR} end",
+UNFIT = "1" * 185
+"""The local part of a message in whose file's name there is no room for another attempt."""
+
+
+class Day(NamedTuple):
+    events: str
+    """What happens in which second."""
+    tried: str = ""
+    """The attempts as ``ID@SECOND``, with a ``!`` when they failed."""
+    left: str = ""
+
+
+DAYS = {
+    "the oldest first, a second apart": Day("0 down; 0 form 0 1 2; 1 up; 75 end", "0@0! 1@0! 2@0! 0@60 1@61 2@62"),
+    "a second passes from one round to the next": Day("0 due 12; 13 end", " ".join(f"{n}@{n}" for n in range(12))),
+    "pauses as long as the message has waited, and after five days it is given up": Day(
+        f"0 rounds 60; 0 {LATER}; 0 form 1; 960 rounds 240; {5 * DAY + 5 * HOUR} end",
         " ".join(f"1@{at}!" for at in PAUSES),
         f"1 given up {len(PAUSES)} 450",
     ),
-    "a clock that was wrong at boot gives nothing up": (
-        f"0 down; 0 wall {-36 * 365 * DAY}; 0 form 0; 0 form 1; 5 wall 0; 1800 up; 1800 passes; 1810 end",
+    # clocks
+    "a clock that was wrong at boot gives nothing up": Day(
+        f"0 down; 0 wall {-36 * 365 * DAY}; 0 form 0 1; 5 wall 0; 1800 up; 1800 passes; 1810 end",
         "0@0! 1@0! 0@10! 1@20! 0@1800 1@1801",
-        "",
     ),
-    "a clock that is set back keeps nothing waiting": (
-        f"0 down; 0 wall {365 * DAY}; 0 form 1; 0 wall 0; 0 up; 15 end",
-        "1@0! 1@0",
-        "",
-    ),
-    "a clock that is set back after a return makes nothing due all the time": (
-        f"0 server ventas@example.com: 452 4.2.2 full; 0 wall {DAY}; 0 passes; 1 wall 0; 1 keep 1 waiting; 60 end",
+    "one set back keeps nothing waiting": Day(f"0 down; 0 wall {DAY}; 0 form 1; 0 wall 0; 0 up; 15 end", "1@0! 1@0"),
+    "one set back after a return makes nothing due all the time": Day(
+        f"0 server RCPT: 452 full; 0 wall {DAY}; 0 passes; 1 wall 0; 1 keep 1 waiting; 60 end",
         "1@10!",
         "1 waiting 2 452",
     ),
-    "when the server is back all that waits is due": (
-        f"0 {LATER}; 0 form 1; 0 form 2; 0 fails; 0 passes; 15 end",
-        "1@0! 2@0! 1@0! 2@10!",
-        "1 waiting 2 450; 2 waiting 2 450",
+    # returns of the mail server
+    "a return makes all due that waits": Day(
+        f"0 {LATER}; 0 form 1 2; 0 fails; 0 passes; 15 end", "1@0! 2@0! 1@0! 2@10!", "1 waiting 2 450; 2 waiting 2 450"
     ),
-    "but not what only the operator can end": (
+    "but not what only the operator can end": Day(
         f"0 keep 1 in doubt; 0 keep 2 refused; 0 keep 3 given up; 0 passes; {HOUR} end",
-        "",
-        "3 given up 35 451; 1 in doubt 1; 2 refused 1 550",
+        left="3 given up 35 451; 1 in doubt 1; 2 refused 1 550",
     ),
-    "after a restart the first check that passes is a return": ("0 keep 1 waiting; 0 passes; 1 end", "1@0", ""),
-    "one that passes again and again is none": (
-        f"0 {LATER}; 0 passes; 0 form 1; 15 passes; 30 passes; 45 passes; 55 end",
-        "1@0!",
-        "1 waiting 1 450",
+    "the first check that passes is a return": Day("0 keep 1 waiting; 0 passes; 1 end", "1@0"),
+    "one that passes again and again is none": Day(
+        f"0 {LATER}; 0 passes; 0 form 1; 15 passes; 30 passes; 45 passes; 55 end", "1@0!", "1 waiting 1 450"
     ),
-    "a return in the pause after a round begins the next one": (
-        "0 server connect: 554 no service; 0 keep 1 waiting; 0 keep 2 new; 1 server; 1 passes; 3 end",
-        "1@0! 1@1 2@2",
-        "",
+    "a return in the pause after a round begins the next one": Day(
+        "0 server connect: 554 no service; 0 keep 1 waiting; 0 keep 2 new; 1 server; 1 passes; 3 end", "1@0! 1@1 2@2"
     ),
-    "two failures hold up the others for two rounds": (
-        "0 due 4; 0 server message: DROP; 0 passes; 11 server; 30 end",
-        "0@0! 1@10! 2@20 3@21",
-        "0 in doubt 1; 1 in doubt 1",
+    "no round while the check fails": Day("0 due 3; 0 passes; 1.5 fails; 3600 end", "0@0 1@1", "2 waiting 0"),
+    # what others send
+    "what somebody else sends costs no gap": Day("0 due 3; 0 hold 0 1; 5 end", "2@0", "0 waiting 0; 1 waiting 0"),
+    "what a form sends is left to it, until its process dies": Day(
+        "0 keep 1 new; 0 hold 1; 75 release; 90 end", "1@80"
     ),
-    "no round is made while the check fails": (
-        "0 due 5; 0 passes; 2.5 fails; 3600 end",
-        "0@0 1@1 2@2",
-        "3 waiting 0; 4 waiting 0",
-    ),
-    "a second passes from one round to the next as well": (
-        "0 due 12; 13 end",
-        " ".join(f"{n}@{n}" for n in range(12)),
-        "",
-    ),
-    "a message that somebody else sends costs no gap": (
-        "0 due 6; 0 hold 0; 0 hold 1; 0 hold 2; 5 end",
-        "3@0 4@1 5@2",
-        "0 waiting 0; 1 waiting 0; 2 waiting 0",
-    ),
-    "what a live form is sending is left to it, until its process dies": (
-        "0 keep 1 new; 0 hold 1; 75 release; 90 end",
-        "1@80",
-        "",
-    ),
-    "live forms go first": ("0 due 1; 0 queue 1; 60 queue 0; 75 end", "0@60", ""),
-    "a form in its first attempt keeps no gap long": (
+    "live forms go first": Day("0 due 1; 0 queue 1; 60 queue 0; 75 end", "0@60"),
+    "a form in its first attempt keeps no gap long": Day(
         f"0 due 3; 0 {LATER}; 300 remove; 300 server; 300 keep 3 new; 300 hold 3; 310 due 3; 325 end",
         "0@0! 1@10! 2@20! 0@200! 1@220! 2@252! 0@310 1@311 2@312",
         "3 waiting 0",
     ),
-    "a failure that is no 4xx leaves the gap as it is": (
+    # failures
+    "two failures hold up the others for two rounds": Day(
+        "0 due 4; 0 server message: DROP; 0 passes; 11 server; 30 end",
+        "0@0! 1@10! 2@20 3@21",
+        "0 in doubt 1; 1 in doubt 1",
+    ),
+    "a failure that is no 4xx leaves the gap as it is": Day(
         "0 due 6; 0 server MAIL: DROP; 25 server; 34 end",
         "0@0! 1@10! 2@20! 3@30 4@31 5@32",
-        "0 waiting 1 SMTPServerDisconnected; 1 waiting 1 SMTPServerDisconnected; 2 waiting 1 SMTPServerDisconnected",
+        "; ".join(f"{n} waiting 1 SMTPServerDisconnected" for n in range(3)),
     ),
+    "a message that cannot be renamed is not sent and stands in no other's way": Day(
+        f"0 keep {UNFIT} waiting; 0 keep 2 waiting; 60 end", f"{UNFIT}@0! 2@1", f"{UNFIT} waiting 1 451"
+    ),
+    "from a disk that keeps what was delivered nothing is sent": Day("0 forbid; 0 due 1; 60 end", left="0 waiting 0"),
+    "a folder of unfinished messages that cannot be read holds up none": Day("0 due 2; 0 spoil; 5 end", "0@0 1@1"),
+    "a MAIL_DIR that is missing for a round": Day("10 lose; 20 due 3; 30 leads; 30 end", "0@20 1@21 2@22"),
     **{
-        f"the others of the round wait after {reply}": (
+        f"the others of the round wait after {reply}": Day(
             f"0 due 4; 0 server {stage}: {reply}; 0 passes; 21 end",
             "0@0! 1@10! 2@20!",
             f"0 {left}; 1 {left}; 2 {left}; 3 waiting 0",
@@ -133,10 +125,8 @@ DAYS: dict[str, tuple[str, str, str]] = {
         )
     },
     **{
-        f"but not after {reply}": (
-            f"0 due 3; 0 server {stage}: {reply}; 5 end",
-            "0@0! 1@1! 2@2!",
-            f"0 {left}; 1 {left}; 2 {left}",
+        f"but not after {reply}": Day(
+            f"0 due 3; 0 server {stage}: {reply}; 5 end", "0@0! 1@1! 2@2!", f"0 {left}; 1 {left}; 2 {left}"
         )
         for stage, reply, left in (
             ("MAIL", "550 5.7.1 no", "refused 1 550"),
@@ -145,7 +135,6 @@ DAYS: dict[str, tuple[str, str, str]] = {
         )
     },
 }
-"""What happens in which second; the attempts as ``ID@SECOND``, with a ``!`` when they failed; and what is left."""
 
 
 @pytest.fixture(autouse=True)
@@ -162,9 +151,11 @@ def keep_due(mail_dir: Path, messages: int) -> None:
 class Story:
     """A service and all that can happen to it, with a mail server that is up at first."""
 
-    def __init__(self, service: Service, server: SmtpServer, mail_dir: Path, clock: Clock) -> None:
+    def __init__(
+        self, service: Service, server: SmtpServer, mail_dir: Path, clock: Clock, patch: pytest.MonkeyPatch
+    ) -> None:
         self._service, self._server, self._mail_dir, self._clock = service, server, mail_dir, clock
-        self._patch = pytest.MonkeyPatch()
+        self._patch = patch
         self._held, self._up = ExitStack(), ExitStack()
         self.tried: list[str] = []
         sender: Any = service.mailer.sender
@@ -195,9 +186,10 @@ class Story:
     def keep(self, local_part: str, *state: str) -> None:
         keep_in_state(self._mail_dir, letter(local_part), " ".join(state))
 
-    def form(self, local_part: str) -> None:
-        with suppress(DeliveryError):
-            self._service.mailer.deliver(letter(local_part))
+    def form(self, *local_parts: str) -> None:
+        for local_part in local_parts:
+            with suppress(DeliveryError):
+                self._service.mailer.deliver(letter(local_part))
 
     def passes(self) -> None:
         self._service.check(passes=True)
@@ -218,9 +210,10 @@ class Story:
     def wall(self, seconds: str) -> None:
         self._clock.wall = float(seconds)
 
-    def hold(self, local_part: str) -> None:
-        (message,) = (each for each in kept(self._mail_dir) if each.local_part == local_part)
-        self._held.enter_context(Spool(self._mail_dir).claim(message))
+    def hold(self, *local_parts: str) -> None:
+        for message in kept(self._mail_dir):
+            if message.local_part in local_parts:
+                self._held.enter_context(Spool(self._mail_dir).claim(message))
 
     def release(self) -> None:
         self._held.close()
@@ -229,26 +222,44 @@ class Story:
         for message in kept(self._mail_dir):
             (self._mail_dir / message.path).unlink()
 
+    def forbid(self) -> None:
+        """Nothing in MAIL_DIR can be renamed or removed. Root would be allowed to."""
+        self._patch.setattr(os, "access", lambda *_: False)
+
+    def spoil(self) -> None:
+        """The folder tmp/ cannot be read. Root could read one without any rights."""
+        (self._mail_dir / "tmp").rmdir()
+        (self._mail_dir / "tmp").touch()
+
+    def lose(self) -> None:
+        self._mail_dir.rename(self._mail_dir.with_name("lost"))
+
+    def leads(self) -> None:
+        """No other process can make rounds."""
+        assert not Spool(self._mail_dir).leads(willing=True)
+
+    def counted(self, messages: str) -> None:
+        assert self._service.redelivery.census.counts.total() == int(messages)
+
     def queue(self, forms: str) -> None:
         self._service.mailer.bulkhead.waiting = int(forms)
 
     def end(self) -> None:
         self.down()
         self.release()
-        self._patch.undo()
 
 
 Play = Callable[[str], tuple[str, str]]
 
 
 @pytest.fixture
-def play(make_mailer: MakeMailer, serve: Serve, mail_dir: Path, clock: Clock) -> Play:
+def play(make_mailer: MakeMailer, serve: Serve, mail_dir: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Play:
     """Plays a story and returns the attempts and what is left."""
     Spool(mail_dir).prepare()
 
     def play(events: str) -> tuple[str, str]:
         server = SmtpServer()
-        story = Story(serve(make_mailer(server)), server, mail_dir, clock)
+        story = Story(serve(make_mailer(server)), server, mail_dir, clock, monkeypatch)
         story.play(events)
         left = (f"{it.local_part} {it.state} {it.tries} {it.last_code}".strip() for it in kept(mail_dir))
         return " ".join(story.tried), "; ".join(left)
@@ -256,15 +267,16 @@ def play(make_mailer: MakeMailer, serve: Serve, mail_dir: Path, clock: Clock) ->
     return play
 
 
-@pytest.mark.parametrize(("events", "tried", "left"), DAYS.values(), ids=DAYS)
-def test_day(play: Play, events: str, tried: str, left: str) -> None:
-    assert play(events) == (tried, left)
+@pytest.mark.parametrize("day", DAYS.values(), ids=DAYS)
+def test_day(play: Play, day: Day, caplog: pytest.LogCaptureFixture) -> None:
+    assert play(day.events) == (day.tried, day.left)
+    assert ("redelivery failed" in caplog.text) == ("spoil" in day.events)
 
 
 def test_a_relay_that_comes_and_goes_for_an_hour_and_is_away_for_six_days_ends_nothing(play: Play) -> None:
     returns = "; ".join(f"{50 * n} fails; {50 * n + 25} passes" for n in range(72))
 
-    away = f"3600 server; 3600 fails; 3600 rounds 60; {6 * DAY} passes; {6 * DAY + 1} end"
+    away = f"3600 server; 3600 fails; 3600 rounds 3600; {6 * DAY} passes; {6 * DAY + 1} end"
     tried, left = play(f"0 server RCPT: 421 closing; 0 form 1; {returns}; {away}")
 
     *before, last = tried.split()
@@ -274,12 +286,12 @@ def test_a_relay_that_comes_and_goes_for_an_hour_and_is_away_for_six_days_ends_n
 
 @pytest.mark.parametrize("reply", ["RCPT: 450 4.2.0 later", "connect: 421 4.3.2 busy"])
 def test_the_gap_doubles_after_each_4xx_to_a_minute_until_nothing_is_waiting(play: Play, reply: str) -> None:
-    tried, _ = play(f"0 due 80; 0 server {reply}; 3600 server; 3600 passes; 10000 due 6; 10020 end")
+    tried, _ = play(f"0 due 20; 0 server {reply}; 900 server; 900 passes; 3000 due 6; 3020 end")
 
     at = [int(attempt.rstrip("!").partition("@")[2]) for attempt in tried.split()]
-    assert at[:64] == [0, 10, 20, 30, 46, *range(78, HOUR, MINUTE)]
-    assert [later - earlier for earlier, later in pairwise(at[64:144])] == [MINUTE] * 79
-    assert at[144:] == [10_000 + n for n in range(6)]
+    assert at[:19] == [0, 10, 20, 30, 46, *range(78, 900, MINUTE)]
+    assert [later - earlier for earlier, later in pairwise(at[19:39])] == [MINUTE] * 19
+    assert at[39:] == [3000 + n for n in range(6)]
 
 
 class Busy(SmtpServer):
@@ -297,7 +309,7 @@ class Busy(SmtpServer):
 
 
 @pytest.mark.parametrize(
-    ("messages", "minutes"), [(100, 30), pytest.param(3000, 3 * 60, marks=pytest.mark.nightly)], ids=["100", "3000"]
+    ("messages", "minutes"), [(45, 15), pytest.param(3000, 3 * 60, marks=pytest.mark.nightly)], ids=["45", "3000"]
 )
 def test_live_forms_keep_half_of_a_relay_that_takes_30_a_minute(
     make_mailer: MakeMailer, serve: Serve, mail_dir: Path, messages: int, minutes: int
@@ -376,260 +388,200 @@ def test_what_waits_goes_whole_to_whom_the_settings_name_for_its_kind_by_now(
     assert [(arrival.recipients, arrival.content) for arrival in server.arrivals] == [([recipient], large)]
 
 
-class TestProcesses:
-    def test_two_make_no_more_attempts_than_one(self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path) -> None:
+def test_two_processes_make_no_more_attempts_than_one(make_mailer: MakeMailer, serve: Serve, mail_dir: Path) -> None:
+    keep_due(mail_dir, 6)
+    with SmtpServer({"RCPT": "450 4.2.0 later"}) as server:
+        services = [serve(make_mailer(server)) for _ in range(2)]
+        for service in services * 21:
+            service.check(passes=True)
+            service.run(0.49)
+
+    assert [message.tries for message in kept(mail_dir)] == [1] * 3 + [0] * 3
+
+
+def test_another_process_goes_on_when_the_check_of_the_first_one_fails(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path
+) -> None:
+    with SmtpServer() as server:
+        first, second = (serve(make_mailer(server)) for _ in range(2))
+        first.run(1)
+        second.run(1)
+        first.check(passes=False)
         keep_due(mail_dir, 6)
-        with SmtpServer(replies={"RCPT": "450 4.2.0 later"}) as server:
-            services = [serve(make_mailer(server)) for _ in range(2)]
-            for _ in range(21):
-                for service in services:
-                    service.check(passes=True)
-                    service.run(0.49)
+        first.run(10)
+        assert server.arrivals == []
+        second.run(16)
 
-        assert [message.tries for message in kept(mail_dir)] == [1] * 3 + [0] * 3
-
-    def test_another_one_goes_on_when_the_check_of_the_first_one_fails(
-        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
-    ) -> None:
-        with SmtpServer() as server:
-            first, second = (serve(make_mailer(server)) for _ in range(2))
-            first.run(1)
-            second.run(1)
-            first.check(passes=False)
-            keep_due(mail_dir, 6)
-            first.run(10)
-            assert server.arrivals == []
-            second.run(16)
-
-        assert len(server.arrivals) == 6
-
-    def test_one_at_a_time_makes_a_round_and_hands_over_each_message(
-        self, make_mailer: MakeMailer, mail_dir: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(module, "GAP", 0)
-        keep_due(mail_dir, 40)
-        inside, most = threading.Semaphore(1), []
-
-        def come_in() -> None:
-            most.append(inside.acquire(blocking=False))
-            time.sleep(0.005)
-            if most[-1]:
-                inside.release()
-
-        def hand_over(mailer: Mailer) -> None:
-            redelivery = Redelivery(mailer, Spool(mail_dir), patience=10)
-            while kept(mail_dir):
-                redelivery.work()
-
-        with SmtpServer(on_message=come_in) as server, ThreadPoolExecutor(4) as pool:
-            list(pool.map(hand_over, [make_mailer(server) for _ in range(4)]))
-
-        assert sorted(arrived(server)) == sorted(letter(number).message_id for number in range(40))
-        assert all(most)
+    assert len(server.arrivals) == 6
 
 
-class TestDisk:
-    @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE, errno.EMFILE])
-    def test_a_message_that_cannot_be_opened_stands_in_no_other_s_way_and_is_tried_a_quarter_of_an_hour_later(
-        self, play: Play, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, clock: Clock, number: int
-    ) -> None:
-        open_file = os.open
+def test_one_process_at_a_time_makes_a_round_and_hands_over_each_message(
+    make_mailer: MakeMailer, mail_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "GAP", 0)
+    keep_due(mail_dir, 20)
+    inside, were_alone = threading.Semaphore(1), []
 
-        def refuse(path: str, *arguments: int) -> int:
-            if clock.passed < 600 and ".0,tries=0" in path and path.endswith(".demo"):
-                raise OSError(number, os.strerror(number), path)
-            return open_file(path, *arguments)
+    def come_in() -> None:
+        were_alone.append(inside.acquire(blocking=False))
+        time.sleep(0.005)
+        if were_alone[-1]:
+            inside.release()
 
-        monkeypatch.setattr(os, "open", refuse)
-
-        assert play("0 due 2; 1200 end") == ("1@0 0@910", "")
-        assert caplog.text.count("was not delivered") == 1
-
-    def test_a_message_that_cannot_be_renamed_is_not_sent_and_stands_in_no_other_s_way(
-        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
-    ) -> None:
-        unfit = keep(mail_dir, letter("1" * 185), age=200)  # there is no room for an attempt in the name of its file
-        other = letter(2)
-        keep(mail_dir, other, age=100)
-
-        with SmtpServer() as server:
-            serve(make_mailer(server)).run(MINUTE)
-
-        assert (arrived(server), kept(mail_dir)) == ([other.message_id], [unfit])
-
-    def test_from_one_that_keeps_what_was_delivered_nothing_is_sent(
-        self, play: Play, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(os, "access", lambda *_: False)
-
-        assert play("0 due 1; 60 end") == ("", "0 waiting 0")
-
-    def test_an_unreadable_folder_of_unfinished_messages_holds_up_none(
-        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path
-    ) -> None:
-        keep_due(mail_dir, 2)
-        (mail_dir / "tmp").rmdir()
-        (mail_dir / "tmp").touch()  # root could read a folder without any rights
-        with SmtpServer() as server:
-            serve(make_mailer(server)).run(5)
-
-        assert len(server.arrivals) == 2
-
-    def test_a_mail_dir_that_is_missing_for_a_round_is_no_failure(
-        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        with SmtpServer() as server:
-            service = serve(make_mailer(server))
-            service.run(1)
-            assert caplog.messages == []
-            Spool(mail_dir).prepare()
-            service.run(10)
-            mail_dir.rename(mail_dir.with_name("old"))
-            service.run(10)
-            keep_due(mail_dir, 6)
-            service.run(16)
-
-        assert len(server.arrivals) == 6
-        assert not Spool(mail_dir).leads(willing=True)
-
-    def test_a_large_store_is_scanned_less_often(
-        self, make_mailer: MakeMailer, serve: Serve, clock: Clock, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        scan, times = Spool.kept, []
-
-        def scan_slowly(spool: Spool) -> object:
-            times.append(clock.passed)
-            clock.passed += 2
-            return scan(spool)
-
-        monkeypatch.setattr(Spool, "kept", scan_slowly)
-        serve(make_mailer()).run(1000)
-
-        assert [round(moment) for moment in times] == [0, 400, 800]
-
-    def test_what_nobody_finished_is_removed_and_the_log_says_how_much(
-        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, clock: Clock, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        service = serve(make_mailer())
-        path = mail_dir / keep(mail_dir, letter(1)).path
-        left = path.rename(mail_dir / "tmp" / path.name)
-        clock.passed += 35 * HOUR
-        service.run(20)
-        young = left.exists()
-        clock.passed += 3 * HOUR
-        service.run(20)
-
-        assert (young, left.exists()) == (True, False)
-        assert "1 abandoned temporary files are removed" in caplog.text
-
-
-class TestCensus:
-    def test_it_counts_each_state_and_knows_the_oldest(
-        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, absent_server: SmtpServer
-    ) -> None:
-        messages = {state: keep_in_state(mail_dir, letter(number), state) for number, state in enumerate(NAMES)}
-        service = serve(make_mailer(absent_server))
-        service.run(0.1)
-
-        census = service.redelivery.census
-        assert census.counts == {State.WAITING: 2, State.IN_DOUBT: 2, State.REFUSED: 1, State.GIVEN_UP: 1}
-        assert census.oldest[State.WAITING] == messages["waiting"].stored_at
-
-    @pytest.mark.parametrize(("replies", "total"), [({}, 20), ({"RCPT": "450 4.2.0 later"}, 31)])
-    def test_messages_are_counted_anew_while_they_leave_and_while_a_long_gap_passes(
-        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, replies: Replies, total: int
-    ) -> None:
-        keep_due(mail_dir, 30)
-        with SmtpServer(replies=replies) as server:
-            service = serve(make_mailer(server))
-            service.run(600 if replies else 1)
-            assert service.redelivery.census.counts.total() == 30
-            if replies:
-                keep(mail_dir, letter("new"))
-            service.run(11)
-
-        assert service.redelivery.census.counts.total() == total
-
-    def test_what_is_being_sent_is_not_in_doubt_yet(
-        self, make_mailer: MakeMailer, serve: Serve, message: Message
-    ) -> None:
-        counts: list[dict[State, int]] = []
-
-        def count() -> None:
-            service.redelivery.work()
-            counts.append(dict(service.redelivery.census.counts))
-
-        with SmtpServer(on_message=count) as server:
-            service = serve(make_mailer(server))
-            service.mailer.deliver(message)
-
-        assert counts == [{State.WAITING: 1}]
-
-    def test_without_a_server_nothing_is_tried(
-        self, make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message
-    ) -> None:
-        service = serve(make_mailer())
-        service.mailer.deliver(message)
-        service.run(5 * HOUR)
-
-        assert [message.tries for message in kept(mail_dir)] == [0]
-
-
-class TestThread:
-    def test_it_works_by_itself_and_at_once_when_the_server_is_back(
-        self, make_mailer: MakeMailer, mail_dir: Path, message: Message
-    ) -> None:
-        with SmtpServer() as server:
-            mailer = make_mailer(server)
-        with pytest.raises(DeliveryError):
-            mailer.deliver(message)
+    def hand_over(mailer: Mailer) -> None:
         redelivery = Redelivery(mailer, Spool(mail_dir), patience=10)
+        while kept(mail_dir):
+            redelivery.work()
+
+    with SmtpServer(on_message=come_in) as server, ThreadPoolExecutor(4) as pool:
+        list(pool.map(hand_over, [make_mailer(server) for _ in range(4)]))
+
+    assert sorted(arrived(server)) == sorted(letter(number).message_id for number in range(20))
+    assert all(were_alone)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE, errno.EMFILE])
+def test_a_message_that_cannot_be_opened_stands_in_no_other_s_way_and_is_tried_a_quarter_of_an_hour_later(
+    play: Play, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, clock: Clock, number: int
+) -> None:
+    open_file = os.open
+
+    def refuse(path: str, *arguments: int) -> int:
+        if clock.passed < 600 and ".0,tries=0" in path and path.endswith(".demo"):
+            raise OSError(number, os.strerror(number), path)
+        return open_file(path, *arguments)
+
+    monkeypatch.setattr(os, "open", refuse)
+
+    assert play("0 due 2; 1200 end") == ("1@0 0@910", "")
+    assert caplog.text.count("was not delivered") == 1
+
+
+def test_a_large_store_is_scanned_less_often(
+    make_mailer: MakeMailer, serve: Serve, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan, times = Spool.kept, []
+
+    def scan_slowly(spool: Spool) -> object:
+        times.append(round(clock.passed))
+        clock.passed += 2
+        return scan(spool)
+
+    monkeypatch.setattr(Spool, "kept", scan_slowly)
+    serve(make_mailer()).run(1000)
+
+    assert times == [0, 400, 800]
+
+
+def test_what_nobody_finished_is_removed_and_the_log_says_how_much(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    service, path = serve(make_mailer()), mail_dir / keep(mail_dir, letter(1)).path
+    left, was_there = path.rename(mail_dir / "tmp" / path.name), []
+    for hours in (35, 3):
+        clock.passed += hours * HOUR
+        service.run(20)
+        was_there.append(left.exists())
+
+    assert was_there == [True, False]
+    assert "1 abandoned temporary files are removed" in caplog.text
+
+
+def test_each_state_is_counted_and_the_oldest_known(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path, absent_server: SmtpServer
+) -> None:
+    messages = {state: keep_in_state(mail_dir, letter(number), state) for number, state in enumerate(NAMES)}
+    service = serve(make_mailer(absent_server))
+    service.run(0.1)
+
+    census = service.redelivery.census
+    assert census.counts == {State.WAITING: 2, State.IN_DOUBT: 2, State.REFUSED: 1, State.GIVEN_UP: 1}
+    assert census.oldest[State.WAITING] == messages["waiting"].stored_at
+
+
+COUNTS = {
+    "while they leave": "0 due 30; 1 counted 30; 12 counted 20; 12 end",
+    "while a long gap passes": f"0 due 30; 0 {LATER}; 600 counted 30; 600 keep new new; 611 counted 31; 611 end",
+}
+
+
+@pytest.mark.parametrize("events", COUNTS.values(), ids=COUNTS)
+def test_messages_are_counted_anew(play: Play, events: str) -> None:
+    play(events)
+
+
+def test_what_is_being_sent_is_not_in_doubt_yet(make_mailer: MakeMailer, serve: Serve, message: Message) -> None:
+    counts: list[dict[State, int]] = []
+
+    def count() -> None:
+        service.redelivery.work()
+        counts.append(dict(service.redelivery.census.counts))
+
+    with SmtpServer(on_message=count) as server:
+        service = serve(make_mailer(server))
+        service.mailer.deliver(message)
+
+    assert counts == [{State.WAITING: 1}]
+
+
+def test_without_a_server_nothing_is_tried(
+    make_mailer: MakeMailer, serve: Serve, mail_dir: Path, message: Message
+) -> None:
+    service = serve(make_mailer())
+    service.mailer.deliver(message)
+    service.run(HOUR)
+
+    assert [message.tries for message in kept(mail_dir)] == [0]
+
+
+def test_a_fault_ends_nothing_and_is_named_without_its_words(
+    make_mailer: MakeMailer, serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: Spool) -> None:
+        raise PermissionError("maria@example.com")
+
+    monkeypatch.setattr(Spool, "kept", fail)
+    serve(make_mailer()).run(2.5 * module.INTERVAL)
+
+    assert caplog.messages == ["redelivery failed: PermissionError"] * 3
+
+
+def test_the_thread_works_by_itself_and_at_once_when_the_server_is_back(
+    make_mailer: MakeMailer, mail_dir: Path, message: Message
+) -> None:
+    taken = Event()
+    server = SmtpServer(on_message=taken.set)
+    mailer = make_mailer(server)
+    with pytest.raises(DeliveryError):
+        mailer.deliver(message)
+    redelivery = Redelivery(mailer, Spool(mail_dir), patience=10)
+    redelivery.loop.start()
+    assert redelivery.loop.first_done.wait(30)
+    counted = redelivery.census.counts.total()
+
+    with server:
+        redelivery.server_checked(True)
+        assert taken.wait(30)
+        redelivery.loop.stop()
+
+    assert (counted, kept(mail_dir)) == (1, [])
+
+
+def test_a_stop_waits_for_the_attempt_that_is_being_made_and_begins_no_other(
+    make_mailer: MakeMailer, mail_dir: Path
+) -> None:
+    keep_due(mail_dir, 2)
+    taken = Event()
+
+    def tell_to_stop() -> None:
+        redelivery.loop.wind_down()
+        taken.set()
+
+    with SmtpServer(on_message=tell_to_stop) as server:
+        redelivery = Redelivery(make_mailer(server), Spool(mail_dir), patience=10)
         redelivery.loop.start()
-        assert redelivery.loop.first_done.wait(30)
-        counted = redelivery.census.counts.total()
-        taken = Event()
-        server.on_message = taken.set
+        assert taken.wait(30)
+        redelivery.loop.stop()
 
-        with server:
-            redelivery.server_checked(True)
-            assert taken.wait(30)
-            redelivery.loop.stop()
-
-        assert counted == 1
-        assert kept(mail_dir) == []
-
-    def test_it_goes_on_after_a_fault_and_says_so(
-        self, make_mailer: MakeMailer, serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        scans = []
-
-        def fail(_: Spool) -> None:
-            scans.append(1)
-            raise PermissionError("maria@example.com")
-
-        monkeypatch.setattr(Spool, "kept", fail)
-        serve(make_mailer()).run(2.5 * module.INTERVAL)
-
-        assert len(scans) == 3
-        assert "PermissionError" in caplog.text
-        assert "maria" not in caplog.text
-
-    def test_a_stop_waits_for_the_attempt_that_is_being_made_and_begins_no_other(
-        self, make_mailer: MakeMailer, mail_dir: Path
-    ) -> None:
-        for number in range(2):
-            keep(mail_dir, letter(number), age=100 - number)
-        taken = Event()
-
-        def tell_to_stop() -> None:
-            redelivery.loop.wind_down()
-            taken.set()
-
-        with SmtpServer(on_message=tell_to_stop) as server:
-            redelivery = Redelivery(make_mailer(server), Spool(mail_dir), patience=10)
-            redelivery.loop.start()
-            assert taken.wait(30)
-            redelivery.loop.stop()
-
-        assert arrived(server) == ["<0@example.com>"]
-        assert [message.local_part for message in kept(mail_dir)] == ["1"]
+    assert arrived(server) == ["<0@example.com>"]
+    assert [message.local_part for message in kept(mail_dir)] == ["1"]
