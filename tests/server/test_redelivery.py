@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from email.parser import BytesHeaderParser
 from email.utils import parseaddr
 from pathlib import Path
@@ -24,6 +24,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from app.mail import cli
 from app.mail.cli import create_mail_commands
 from app.mail.kept import Kept
 from app.mail.mailer import create_mailer
@@ -40,7 +41,7 @@ KILL_SEED = int(os.environ.get("KILL_SEED", "1"))
 HURRIED = "--config tests/server/hurried_gunicorn.py"
 THREADS = 4
 SMTP_TIMEOUT = 20
-MESSAGES = 20
+MESSAGES = 12
 
 WELL: dict[str, str] = {}
 BUSY = {"connect": "421 4.3.2 busy"}
@@ -100,14 +101,10 @@ class Visitors:
         number = next(self._numbers)
         email = f"visitor{number}@example.com"
         body = json.dumps(contact_body(email=email)).encode()
-        address = f"198.51.{number // 250}.{number % 250}"
-        headers = {"Content-Type": "application/json", "X-Forwarded-For": address}
-        try:
-            status = self.service.request("POST", "/api/v1/contact", body, headers)[0].status
-        except (OSError, http.client.HTTPException):
-            self.answers[email] = None
-        else:
-            self.answers[email] = status
+        headers = {"Content-Type": "application/json", "X-Forwarded-For": f"198.51.{number // 250}.{number % 250}"}
+        self.answers[email] = None
+        with suppress(OSError, http.client.HTTPException):
+            self.answers[email] = self.service.request("POST", "/api/v1/contact", body, headers)[0].status
         return self.answers[email]
 
     @contextmanager
@@ -126,13 +123,25 @@ class Visitors:
             self.send()
 
 
+class Holding(SmtpServer):
+    """A relay that holds the first message until it is released."""
+
+    def __init__(self) -> None:
+        self.has_first, self.goes_on = threading.Event(), threading.Event()
+        super().__init__(on_message=self._hold_the_first)
+
+    def _hold_the_first(self) -> None:
+        if len(self.arrivals) == 1:
+            self.has_first.set()
+            self.goes_on.wait(SMTP_TIMEOUT)
+
+
 def test_forms_of_an_outage_arrive_once_when_it_ends_although_their_turn_is_later(tmp_path: Path) -> None:
-    with SmtpServer() as relay:
-        pass
+    relay = SmtpServer()
     with serving(tmp_path, **settings(relay, RETRY_SECONDS="3600")) as service, ExitStack() as stack:
         visitors = Visitors(service)
         with visitors.coming():
-            wait_until(lambda: len(visitors.answers) >= 10)
+            wait_until(lambda: len(visitors.answers) >= 5)
             stack.enter_context(relay)
             wait_until(lambda: 200 in list(visitors.answers.values()))
         wait_until(lambda: not files(service.mail_dir))
@@ -142,26 +151,23 @@ def test_forms_of_an_outage_arrive_once_when_it_ends_although_their_turn_is_late
     assert len(relay.arrivals) == len(visitors.answers)
 
 
-@pytest.mark.parametrize(("instances", "workers"), [(2, 1), (1, 2)], ids=["two instances", "two workers"])
-def test_of_two_processes_one_hands_over_at_any_moment_and_no_message_goes_twice(
-    tmp_path: Path, instances: int, workers: int
-) -> None:
+def test_of_all_workers_of_two_instances_one_hands_over_at_any_moment_and_no_message_goes_twice(tmp_path: Path) -> None:
     inside, were_alone = threading.Semaphore(1), []
 
     def come_in() -> None:
         were_alone.append(inside.acquire(blocking=False))
-        time.sleep(0.05)
+        time.sleep(0.02)
         if were_alone[-1]:
             inside.release()
 
     mail_dir = tmp_path / "mail"
     store(mail_dir)
     with SmtpServer(on_message=come_in, replies=BUSY) as relay, ExitStack() as stack:
-        environ = settings(relay, MAIL_DIR=str(mail_dir), GUNICORN_CMD_ARGS=f"{HURRIED} --workers {workers}")
-        for instance in range(instances):
-            directory = tmp_path / str(instance)
-            directory.mkdir()
-            stack.enter_context(serving(directory, **environ))
+        for workers in ("1", "2"):
+            (tmp_path / workers).mkdir()
+            arguments = f"{HURRIED} --workers {workers}"
+            environ = settings(relay, MAIL_DIR=str(mail_dir), GUNICORN_CMD_ARGS=arguments)
+            stack.enter_context(serving(tmp_path / workers, **environ))
         relay.replies = WELL
         wait_until(lambda: not files(mail_dir))
 
@@ -170,89 +176,59 @@ def test_of_two_processes_one_hands_over_at_any_moment_and_no_message_goes_twice
     assert len(relay.arrivals) == MESSAGES
 
 
-def test_a_resend_by_hand_takes_what_the_service_is_not_sending(tmp_path: Path) -> None:
-    held, released = threading.Event(), threading.Event()
+def test_while_a_redelivery_is_at_work_forms_have_all_their_places_and_a_resend_takes_the_other_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = threading.Barrier(THREADS // 2)
 
-    def hold_the_first() -> None:
-        if len(relay.arrivals) == 1:
-            held.set()
-            released.wait(SMTP_TIMEOUT)
+    def wait_for_the_others() -> None:
+        inside.wait(SMTP_TIMEOUT)
 
-    mail_dir = tmp_path / "mail"
-    store(mail_dir, 5)
-    with SmtpServer(on_message=hold_the_first) as relay, serving(tmp_path, **settings(relay)):
-        assert held.wait(PATIENCE)
-        by_hand = make_settings(mail_dir, **relay.environ)
+    monkeypatch.setattr(cli, "GAP", 0.0)
+    store(tmp_path / "mail", 5)
+    with Holding() as relay, serving(tmp_path, **settings(relay)) as service:
+        assert relay.has_first.wait(PATIENCE)
+        relay.on_message = wait_for_the_others
+        visitors = Visitors(service)
+        with ThreadPoolExecutor(inside.parties) as pool:
+            answers = list(pool.map(lambda _: visitors.send(), range(inside.parties)))
+        relay.on_message = lambda: None
+        by_hand = make_settings(service.mail_dir, **relay.environ)
         spool = create_spool(by_hand)
         commands = create_mail_commands(by_hand, create_mailer(by_hand, spool), spool)
         output = CliRunner().invoke(commands, ["resend"]).stdout
-        left = len(files(mail_dir))
-        released.set()
-        wait_until(lambda: not files(mail_dir))
+        left = len(files(service.mail_dir))
+        relay.goes_on.set()
+        wait_until(lambda: not files(service.mail_dir))
 
+    assert answers == [200] * inside.parties
+    assert relay.refused == []
     assert output.count("skipped") == left == 1
     assert set(taken(relay).values()) == {1}
-    assert len(relay.arrivals) == 5
+    assert len(relay.arrivals) == 5 + inside.parties
 
 
-def test_forms_have_all_their_places_while_a_redelivery_is_at_work(tmp_path: Path) -> None:
-    at_work, answered, inside = threading.Event(), threading.Event(), threading.Barrier(THREADS // 2)
-
-    def hold() -> None:
-        if len(relay.arrivals) == 1:
-            at_work.set()
-            assert answered.wait(SMTP_TIMEOUT)
-        elif len(relay.arrivals) <= 1 + inside.parties:
-            inside.wait(SMTP_TIMEOUT)
-
-    store(tmp_path / "mail")
-    with SmtpServer(on_message=hold) as relay, serving(tmp_path, **settings(relay)) as service:
-        visitors = Visitors(service)
-        assert at_work.wait(PATIENCE)
-        with ThreadPoolExecutor(inside.parties) as pool:
-            answers = [pool.submit(visitors.send) for _ in range(inside.parties)]
-        answered.set()
-        wait_until(lambda: not files(service.mail_dir))
-
-    assert [answer.result() for answer in answers] == [200] * inside.parties
-    assert relay.refused == []
-
-
-@contextmanager
-def in_the_middle_of_a_redelivery(directory: Path, signal_number: int) -> Iterator[tuple[Server, SmtpServer]]:
-    """A service whose worker is told to end while the relay holds the first message, until only that is left to do."""
-    held, released = threading.Event(), threading.Event()
-
-    def hold_the_first() -> None:
-        if len(relay.arrivals) == 1:
-            held.set()
-            released.wait(SMTP_TIMEOUT)
-
-    store(directory / "mail")
-    with SmtpServer(on_message=hold_the_first) as relay, serving(directory, **settings(relay)) as service:
-        assert held.wait(PATIENCE)
+@pytest.mark.parametrize(
+    ("number", "goes_on"), [(signal.SIGTERM, False), (signal.SIGHUP, True)], ids=["stop", "replace"]
+)
+def test_an_attempt_ends_before_its_worker_does_and_only_the_next_worker_goes_on(
+    tmp_path: Path, number: int, *, goes_on: bool
+) -> None:
+    store(tmp_path / "mail", 5)
+    with Holding() as relay, serving(tmp_path, **settings(relay)) as service:
+        assert relay.has_first.wait(PATIENCE)
         worker = newest_worker(service.log)
-        service.process.send_signal(signal_number)
+        service.process.send_signal(number)
         service.wait_for(rf"Worker exiting \(pid: {worker}\)")
-        released.set()
-        yield service, relay
+        relay.goes_on.set()
+        if goes_on:
+            wait_until(lambda: not files(service.mail_dir))
+        else:
+            assert service.process.wait(SMTP_TIMEOUT + 10) == 0
 
-
-def test_an_attempt_ends_before_the_service_stops_and_no_other_begins(tmp_path: Path) -> None:
-    with in_the_middle_of_a_redelivery(tmp_path, signal.SIGTERM) as (service, relay):
-        exit_code = service.process.wait(SMTP_TIMEOUT + 10)
-
-    assert exit_code == 0
-    assert [message.is_untaken for message in kept(service.mail_dir)] == [True] * (MESSAGES - 1)
-    assert len(relay.arrivals) == 1
-
-
-def test_an_attempt_ends_before_a_worker_is_replaced_and_the_next_worker_goes_on(tmp_path: Path) -> None:
-    with in_the_middle_of_a_redelivery(tmp_path, signal.SIGHUP) as (service, relay):
-        wait_until(lambda: not files(service.mail_dir))
-
+    assert [message.is_untaken for message in kept(service.mail_dir)] == ([] if goes_on else [True] * 4)
     assert set(taken(relay).values()) == {1}
-    assert len(relay.arrivals) == MESSAGES
+    assert len(relay.arrivals) == (5 if goes_on else 1)
 
 
 class Operator:
