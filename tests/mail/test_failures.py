@@ -26,12 +26,13 @@ def after_time_out(error: OSError) -> OSError:
     return error
 
 
-def recipients(*codes: int) -> smtplib.SMTPRecipientsRefused:
-    return smtplib.SMTPRecipientsRefused({f"{number}@example.com": (code, b"no") for number, code in enumerate(codes)})
+def recipients(*codes: int, said: bytes = b"no") -> smtplib.SMTPRecipientsRefused:
+    return smtplib.SMTPRecipientsRefused({f"{number}@example.com": (code, said) for number, code in enumerate(codes)})
 
 
 NO_REASON = ssl.SSLError(1, "unknown")
 NO_REASON.reason = None  # type: ignore[assignment]  # it is None when OpenSSL does not name one
+LATE, IN_DOUBT_LATE = after_time_out(smtplib.SMTPServerDisconnected("")), after_time_out(InDoubtError())
 
 MESSAGE, SERVER, IN_DOUBT, HERE = About
 REFUSED = "the mail server refused"
@@ -39,25 +40,26 @@ BROKE_OFF = "the connection to the mail server broke off"
 AWAY = "the mail server cannot be reached"
 SILENT = "the mail server did not answer within SMTP_TIMEOUT"
 UNKNOWN = "no answer came, and the mail server may have taken the message"
-
-FAILURES: list[tuple[Exception, Failure]] = [
-    (of_errno(errno.ETIMEDOUT), Failure(SERVER, "TimeoutError", "TimeoutError", SILENT)),
-    (of_errno(errno.EHOSTUNREACH), Failure(SERVER, "OSError", "OSError", f"{AWAY}: No route to host")),
-    (NO_REASON, Failure(SERVER, "SSLError", "SSLError", "TLS with the mail server failed: no reason given")),
-    (of_errno(errno.ENOSPC, "new/1"), Failure(HERE, "OSError", "OSError", "No space left on device")),
-    (FullError(), Failure(HERE, "FullError", "FullError", "")),
-    # Of several causes one counts.
-    (
-        after_time_out(smtplib.SMTPServerDisconnected("")),
-        Failure(SERVER, "TimeoutError", "SMTPServerDisconnected", SILENT),
-    ),
-    (after_time_out(InDoubtError()), Failure(IN_DOUBT, "TimeoutError", "InDoubtError", UNKNOWN)),
-]
-"""What no server of the tests can cause, or not in each case; test_conversations has the other failures."""
+SAID = "no " * 1000
+LONG = SAID.encode()
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
-@pytest.mark.parametrize(("error", "failure"), FAILURES)
-def test_a_failure_has_its_words(error: Exception, failure: Failure) -> None:
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (of_errno(errno.ETIMEDOUT), Failure(SERVER, "TimeoutError", "TimeoutError", SILENT)),
+        (of_errno(errno.EHOSTUNREACH), Failure(SERVER, "OSError", "OSError", f"{AWAY}: No route to host")),
+        (NO_REASON, Failure(SERVER, "SSLError", "SSLError", "TLS with the mail server failed: no reason given")),
+        (of_errno(errno.ENOSPC, "new/1"), Failure(HERE, "OSError", "OSError", "No space left on device")),
+        (FullError(), Failure(HERE, "FullError", "FullError", "")),
+        # Of several causes one counts.
+        (LATE, Failure(SERVER, "TimeoutError", "SMTPServerDisconnected", SILENT)),
+        (IN_DOUBT_LATE, Failure(IN_DOUBT, "TimeoutError", "InDoubtError", UNKNOWN)),
+    ],
+)
+def test_what_no_server_of_the_tests_can_cause_has_its_words_too(error: Exception, failure: Failure) -> None:
+    # test_conversations has the other failures.
     assert failure_of(error) == failure
 
 
@@ -76,32 +78,36 @@ def test_the_sentence_does_not_get_into_a_log_with_the_failure() -> None:
     assert "ana@example.com" not in repr(failure_of(smtplib.SMTPDataError(550, b"unknown: ana@example.com")))
 
 
-def test_a_reply_in_an_unknown_charset_is_quoted() -> None:
-    assert quote((550, b"usuario a\xf1ejo\x1b[0m")) == "550 usuario a\N{REPLACEMENT CHARACTER}ejo [0m"
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        pytest.param(
+            b"usuario a\xf1ejo\x1b[0m", "usuario a\N{REPLACEMENT CHARACTER}ejo [0m", id="in an unknown charset"
+        ),
+        pytest.param(b"x" * 296, "x" * 296, id="of 300 characters"),
+        pytest.param(b"x" * 297, "x" * 296 + ELLIPSIS, id="of 301 characters"),
+    ],
+)
+def test_a_reply_is_quoted(text: bytes, quoted: str) -> None:
+    assert quote((550, text)) == f"550 {quoted}"
 
 
-LONG = b"no " * 1000
-SAID = "no " * 1000
-
-QUOTING: list[tuple[OSError, str, str]] = [
-    (smtplib.SMTPDataError(554, LONG), f"{REFUSED} the message: ", f"554 {SAID}"),
-    (
-        smtplib.SMTPRecipientsRefused({"a@b": (554, LONG), "c@d": (554, LONG)}),
-        f"{REFUSED} every recipient: ",
-        "554 " + SAID,
-    ),
-    (recipients(*range(500, 599)), f"{REFUSED} every recipient: ", "; ".join(f"{code} no" for code in range(500, 599))),
-    (ClosingError(421, LONG), f"{BROKE_OFF}: the server closes it: ", f"421 {SAID}"),
-    (smtplib.SMTPException(f"Last response: {SAID}"), "", f"Last response: {SAID}"),
-]
-"""A failure, its words, and what the server has said."""
+NUMBERS = range(500, 599)
 
 
-@pytest.mark.parametrize(("error", "told", "said"), QUOTING)
+@pytest.mark.parametrize(
+    ("error", "told", "said"),
+    [
+        (smtplib.SMTPDataError(554, LONG), f"{REFUSED} the message: ", f"554 {SAID}"),
+        (recipients(554, 554, said=LONG), f"{REFUSED} every recipient: ", f"554 {SAID}"),
+        (recipients(*NUMBERS), f"{REFUSED} every recipient: ", "; ".join(f"{number} no" for number in NUMBERS)),
+        (ClosingError(421, LONG), f"{BROKE_OFF}: the server closes it: ", f"421 {SAID}"),
+        (smtplib.SMTPException(f"Last response: {SAID}"), "", f"Last response: {SAID}"),
+    ],
+)
 def test_300_characters_of_what_the_server_has_said_are_quoted(error: OSError, told: str, said: str) -> None:
-    assert failure_of(error).sentence == f"{told}{said[:300]}\N{HORIZONTAL ELLIPSIS}"
+    assert failure_of(error).sentence == f"{told}{said[:300]}{ELLIPSIS}"
 
 
-def test_a_reply_of_300_characters_is_quoted_in_full() -> None:
-    assert quote((550, b"x" * 296)) == "550 " + "x" * 296
-    assert quote((550, b"x" * 297)) == "550 " + "x" * 296 + "\N{HORIZONTAL ELLIPSIS}"
+def test_what_the_server_has_said_to_several_recipients_is_quoted_once() -> None:
+    assert failure_of(recipients(550, 451, 550)).sentence == f"{REFUSED} every recipient: 550 no; 451 no"
