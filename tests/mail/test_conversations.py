@@ -537,17 +537,6 @@ def test_the_session_tickets_of_tls_are_no_words_of_the_server(
     assert (len(server.taken), len(server.connections)) == (1, 1)
 
 
-def test_a_message_is_tried_no_more_than_twice(make_mailer: MakeMailer) -> None:
-    with SmtpServer() as server:
-        mailer = make_mailer(server)
-        deliver(mailer, 1)
-        server.replies = {"MAIL": Act.DROP}
-        with pytest.raises(DeliveryError):
-            deliver(mailer, 2)
-
-    assert (len(server.connections), len(server.taken)) == (2, 1)
-
-
 def test_connections_that_nobody_needs_any_more_are_left_with_quit(make_mailer: MakeMailer, clock: Clock) -> None:
     with SmtpServer() as server:
         mailer = make_mailer(server)
@@ -570,16 +559,6 @@ def test_messages_at_the_same_time_do_not_share_a_connection(make_mailer: MakeMa
     assert (len(server.connections), len(server.arrivals), len(server.taken)) == (4, 8, 8)
 
 
-def test_the_time_allowed_begins_anew_with_each_message(make_mailer: MakeMailer, clock: Clock) -> None:
-    with SmtpServer() as server:
-        mailer = make_mailer(server, SMTP_TIMEOUT="5")
-        for number in range(3):
-            deliver(mailer, number)
-            clock.passed += 4
-
-    assert (len(server.taken), len(server.connections)) == (3, 1)
-
-
 @pytest.mark.parametrize("security", ["none", "tls"])
 def test_a_server_that_does_not_read_the_content_is_not_waited_for_beyond_the_time_allowed(
     make_mailer: MakeMailer, security: Security, monkeypatch: pytest.MonkeyPatch
@@ -596,24 +575,6 @@ def test_a_server_that_does_not_read_the_content_is_not_waited_for_beyond_the_ti
         server.wait_until_hung()
 
     assert server.arrivals == []
-
-
-def test_a_wait_for_the_server_ends_with_the_time_for_the_message(
-    make_sender: MakeSender, message: Message, clock: Clock
-) -> None:
-    def let_twenty_seconds_pass() -> None:
-        clock.passed += 20
-
-    timeouts = []
-    with SmtpServer() as server:
-        sender = make_sender(server)
-        for meanwhile in (let_twenty_seconds_pass, lambda: None):
-            sender.send(message, Deadline(30), before_data_ends=meanwhile)
-            ((_, connection),) = sender._idle
-            assert connection.sock
-            timeouts.append(connection.sock.gettimeout())
-
-    assert timeouts == [10, 30]
 
 
 def test_addresses_that_swallow_connections_leave_time_for_the_next(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -19,7 +18,7 @@ import pytest
 
 from app.mail import redelivery as module
 from app.mail.kept import State
-from app.mail.mailer import DeliveryError, Mailer
+from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from app.mail.redelivery import GAP, Redelivery
 from app.mail.smtp import Receipt
@@ -413,31 +412,6 @@ def test_another_process_goes_on_when_the_check_of_the_first_one_fails(
         second.run(16)
 
     assert len(server.arrivals) == 6
-
-
-def test_one_process_at_a_time_makes_a_round_and_hands_over_each_message(
-    make_mailer: MakeMailer, mail_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "GAP", 0)
-    keep_due(mail_dir, 20)
-    inside, were_alone = threading.Semaphore(1), []
-
-    def come_in() -> None:
-        were_alone.append(inside.acquire(blocking=False))
-        time.sleep(0.005)
-        if were_alone[-1]:
-            inside.release()
-
-    def hand_over(mailer: Mailer) -> None:
-        redelivery = Redelivery(mailer, Spool(mail_dir), patience=10)
-        while kept(mail_dir):
-            redelivery.work()
-
-    with SmtpServer(on_message=come_in) as server, ThreadPoolExecutor(4) as pool:
-        list(pool.map(hand_over, [make_mailer(server) for _ in range(4)]))
-
-    assert sorted(arrived(server)) == sorted(letter(number).message_id for number in range(20))
-    assert all(were_alone)
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE, errno.EMFILE])
