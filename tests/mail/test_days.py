@@ -162,11 +162,12 @@ class Story:
         sender.send = self._note_and_send
 
     def play(self, events: str) -> None:
-        self.up()
-        for event in events.split("; "):
-            at, verb, *words = event.split()
-            self._service.run(max(0, float(at) - self._clock.passed))
-            getattr(self, verb)(*words)
+        with self._held, self._up:  # a story that fails leaves no server behind
+            self.up()
+            for event in events.split("; "):
+                at, verb, *words = event.split()
+                self._service.run(max(0, float(at) - self._clock.passed))
+                getattr(self, verb)(*words)
 
     def _note_and_send(self, message: Message, *args: Any, **options: Any) -> Receipt:
         attempt = f"{message.message_id.strip('<>').partition('@')[0]}@{self._clock.passed:.0f}"
@@ -244,8 +245,7 @@ class Story:
         self._service.mailer.bulkhead.waiting = int(forms)
 
     def end(self) -> None:
-        self.down()
-        self.release()
+        """The story goes on until then."""
 
 
 Play = Callable[[str], tuple[str, str]]
