@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import smtplib
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import Mock
@@ -28,31 +30,6 @@ def test_a_form_waits_for_a_slot_for_a_quarter_of_the_time_allowed(
         mailer.deliver(message)
 
     assert [call.args[1] for call in no_slot.call_args_list] == [10]
-
-
-def test_a_message_that_cannot_be_written_is_delivered_all_the_same_and_the_log_says_so(
-    make_mailer: MakeMailer, mail_dir: Path, message: Message, caplog: pytest.LogCaptureFixture
-) -> None:
-    with SmtpServer() as server:
-        mailer = make_mailer(server)
-        mail_dir.touch()  # a file in the place of the store takes no message, whoever writes it
-        mailer.deliver(message)
-
-    assert len(server.arrivals) == 1
-    assert message.message_id in caplog.messages[0]
-
-
-@pytest.mark.parametrize("has_server", [True, False])
-def test_a_message_that_can_be_neither_written_nor_delivered_is_refused(
-    make_mailer: MakeMailer, absent_server: SmtpServer, mail_dir: Path, message: Message, *, has_server: bool
-) -> None:
-    mailer = make_mailer(absent_server if has_server else None)
-    mail_dir.touch()
-
-    with pytest.raises(DeliveryError) as refusal:
-        mailer.deliver(message)
-
-    assert refusal.value.kept is False
 
 
 @pytest.mark.parametrize(("offered", "is_delivered"), [("CRAM-MD5 PLAIN", True), ("CRAM-MD5", False)])
@@ -103,19 +80,17 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-STORED = ["fsync tmp/file", "rename tmp new"]
+MARKED = ["rename new new", "rename new new", "fsync new"]
+MOVES: dict[str, tuple[Replies | None, list[str]]] = {
+    "delivered": ({}, ["rename new new"]),
+    "refused": ({"MAIL": "550 no"}, ["rename new new", "fsync new"]),
+    "in doubt": ({"message": Act.DROP}, MARKED),
+    "no longer in doubt": ({"message": "554 no"}, MARKED),
+    "stored": (None, ["fsync new"]),
+}
 
 
-@pytest.mark.parametrize(
-    ("replies", "moves"),
-    [
-        pytest.param({}, ["rename new new"], id="delivered"),
-        pytest.param({"MAIL": "550 no"}, ["rename new new", "fsync new"], id="refused"),
-        pytest.param({"message": Act.DROP}, ["rename new new", "rename new new", "fsync new"], id="in doubt"),
-        pytest.param({"message": "554 no"}, ["rename new new", "rename new new", "fsync new"], id="no longer in doubt"),
-        pytest.param(None, ["fsync new"], id="stored"),
-    ],
-)
+@pytest.mark.parametrize(("replies", "moves"), MOVES.values(), ids=MOVES)
 def test_a_message_is_on_disk_before_its_name_is_and_the_name_of_one_that_stays_too(
     make_mailer: MakeMailer, message: Message, calls: list[str], replies: Replies | None, moves: list[str]
 ) -> None:
@@ -125,42 +100,46 @@ def test_a_message_is_on_disk_before_its_name_is_and_the_name_of_one_that_stays_
     assert calls == ["fsync tmp/file", "rename tmp new", *moves]
 
 
-@pytest.fixture
-def failing_fsync(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """Stands in for a disk that fails at the very moment that a test is about: ``side_effect`` says when."""
-    fsync = Mock()
-    monkeypatch.setattr(os, "fsync", fsync)
-    return fsync
-
-
 BROKEN = OSError(errno.EIO, "Input/output error")
+MESSAGE, NAME = [BROKEN], [None, BROKEN, BROKEN]
+"""What the disk does with the message, and with its name once it has the message."""
+DISKS: dict[str, tuple[Sequence[OSError | None], str, bool | None]] = {
+    "no store, delivered": ([], "taken", None),
+    "no store, no mail server": ([], "none", False),
+    "no store, a mail server that is down": ([], "down", False),
+    "not the message, delivered": (MESSAGE, "taken", None),
+    "not the message, refused": (MESSAGE, "452 4.3.1 full", False),
+    "not the message, no mail server": (MESSAGE, "none", False),
+    "not its name, refused": (NAME, "452 4.3.1 full", True),
+    "not its name, no mail server": (NAME, "none", True),
+}
+"""What fails on the disk, what the mail server does, and whether the message is kept when it is not delivered."""
 
 
-@pytest.mark.parametrize("answers", [[BROKEN], [None, BROKEN, BROKEN]], ids=["the message", "its name"])
+@pytest.mark.parametrize(("answers", "answer", "is_kept"), DISKS.values(), ids=DISKS)
 def test_a_disk_that_fails_changes_no_answer_of_the_mail_server_and_is_logged(
     make_mailer: MakeMailer,
+    mail_dir: Path,
     message: Message,
-    failing_fsync: Mock,
+    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    answers: list[OSError | None],
+    answers: Sequence[OSError | None],
+    answer: str,
+    *,
+    is_kept: bool | None,
 ) -> None:
-    failing_fsync.side_effect = answers
-    with SmtpServer(replies={"DATA": "452 4.3.1 full"}) as server, pytest.raises(DeliveryError):
-        make_mailer(server).deliver(message)
-    assert "cannot be written to MAIL_DIR: Input/output error" in caplog.text
+    server = SmtpServer({"DATA": answer} if answer[0].isdigit() else {})
+    mailer = make_mailer(None if answer == "none" else server)
+    if not answers:
+        mail_dir.touch()  # a file in the place of the store takes no message, whoever writes it
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=answers))
 
-    failing_fsync.side_effect = answers
-    with pytest.raises(DeliveryError):
-        make_mailer().deliver(message)
+    fails = nullcontext() if is_kept is None else pytest.raises(DeliveryError)
+    with nullcontext() if answer == "down" else server, fails as failure:
+        mailer.deliver(message)
 
-
-def test_a_message_that_the_disk_does_not_take_is_delivered_and_leaves_nothing_behind(
-    make_mailer: MakeMailer, mail_dir: Path, message: Message, failing_fsync: Mock
-) -> None:
-    failing_fsync.side_effect = BROKEN
-
-    with SmtpServer() as server:
-        make_mailer(server).deliver(message)
-
-    assert len(server.arrivals) == 1
-    assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
+    assert len(server.arrivals) == (answer == "taken")
+    assert (failure and failure.value.kept) is is_kept
+    assert bool([path for path in mail_dir.rglob("*") if path.is_file()]) is bool(is_kept)
+    subject, reason = f"(message {message.message_id}|state of a message)", "Input/output error" if answers else ""
+    assert re.search(f"{subject} cannot be written to MAIL_DIR: {reason}", caplog.text)
