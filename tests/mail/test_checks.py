@@ -22,17 +22,20 @@ from tests.mail.conftest import MakeMailer, MakeSender
 from tests.mail.server import ACCOUNT, Act, Connection, SmtpServer
 from tests.mail.service import Clock
 
-GONE: dict[str, Callable[[Connection], None]] = {
-    "421 while idle": lambda connection: connection.end(b"421 4.4.2 idle for too long\r\n"),
-    "FIN while idle": lambda connection: connection.end(),
-    "RST while idle": lambda connection: connection.end(reset=True),
-    "FIN at NOOP": lambda connection: setattr(connection, "replies", {"NOOP": Act.DROP}),
-    "RST at NOOP": lambda connection: setattr(connection, "replies", {"NOOP": Act.RESET}),
-    "421 at NOOP": lambda connection: setattr(connection, "replies", {"NOOP": "421 4.7.0 too many commands"}),
-    "a refusal of NOOP": lambda connection: setattr(connection, "replies", {"NOOP": "554 Too many nonmail commands"}),
-    "nonsense at NOOP": lambda connection: setattr(connection, "replies", {"NOOP": "nonsense"}),
-    "a flood at NOOP": lambda connection: setattr(connection, "replies", {"NOOP": Act.FLOOD_WITH_A_LINE}),
+HOUR = 3600
+CHECK, SEND, WAIT = "check", "send", "wait until the next check"
+BEGIN, MESSAGE, NOOPS = ["EHLO", "AUTH"], ["MAIL", "RCPT", "DATA"], ["NOOP"] * MAX_NOOPS
+
+CONNECTIONS = {
+    "a kept connection is tried": ([CHECK] * 3 + [SEND, CHECK], [[*BEGIN, "NOOP", "NOOP", *MESSAGE, "NOOP"]]),
+    "a checked one stays young": ([CHECK, WAIT] * 5 + [SEND], [[*BEGIN, *["NOOP"] * 4, *MESSAGE]]),
+    "it is left after so many": ([CHECK] * (MAX_NOOPS + 3), [[*BEGIN, *NOOPS, "QUIT"], [*BEGIN, "NOOP"]]),
+    "they are counted anew after a message": (
+        [CHECK] * (MAX_NOOPS + 1) + [SEND] + [CHECK] * MAX_NOOPS,
+        [[*BEGIN, *NOOPS, *MESSAGE, *NOOPS]],
+    ),
 }
+"""What is done, and which commands go over which connection."""
 
 
 def send(sender: SmtpSender, message: Message) -> None:
@@ -43,55 +46,36 @@ def commands(connection: Connection) -> list[str]:
     return [command.upper().split()[0] for command in connection.commands]
 
 
-def test_a_kept_connection_is_tried_with_noop(make_sender: MakeSender, message: Message) -> None:
-    with SmtpServer() as server:
-        sender = make_sender(server)
-        for _ in range(3):
-            sender.check()
-        send(sender, message)
-        sender.check()
-
-    assert [commands(connection) for connection in server.connections] == [
-        ["EHLO", "NOOP", "NOOP", "MAIL", "RCPT", "DATA", "NOOP"]
-    ]
-
-
-def test_a_connection_that_is_checked_stays_young_enough_for_the_next_message(
-    make_sender: MakeSender, message: Message
+@pytest.mark.parametrize(("steps", "expected"), CONNECTIONS.values(), ids=CONNECTIONS)
+def test_a_connection_is_kept_and_tried_with_noop(
+    make_sender: MakeSender, message: Message, steps: list[str], expected: list[list[str]]
 ) -> None:
-    with SmtpServer() as server, freeze_time() as clock:
+    with SmtpServer(account=ACCOUNT) as server, freeze_time() as clock:
         sender = make_sender(server)
-        for _ in range(5):
-            sender.check()
-            clock.tick(CHECK_INTERVAL)
-        send(sender, message)
+        do: dict[str, Callable[[], object]] = {CHECK: sender.check}
+        do |= {SEND: lambda: send(sender, message), WAIT: lambda: clock.tick(CHECK_INTERVAL)}
+        for step in steps:
+            do[step]()
 
-    assert len(server.connections) == 1
-    assert [arrival.content for arrival in server.taken] == [message.content]
-
-
-def test_after_so_many_noops_a_connection_is_left_and_another_one_made(make_sender: MakeSender) -> None:
-    with SmtpServer(account=ACCOUNT) as server:
-        sender = make_sender(server)
-        for _ in range(MAX_NOOPS + 3):
-            sender.check()
-
-    old, new = server.connections
-    assert commands(old) == ["EHLO", "AUTH", *["NOOP"] * MAX_NOOPS, "QUIT"]
-    assert commands(new) == ["EHLO", "AUTH", "NOOP"]
+    assert [commands(connection) for connection in server.connections] == expected
+    assert [arrival.content for arrival in server.taken] == [message.content] * steps.count(SEND)
 
 
-def test_the_noops_are_counted_anew_after_a_message(make_sender: MakeSender, message: Message) -> None:
-    with SmtpServer() as server:
-        sender = make_sender(server)
-        for _ in range(MAX_NOOPS + 1):
-            sender.check()
-        send(sender, message)
-        for _ in range(MAX_NOOPS):
-            sender.check()
+def answering(reply: str | Act) -> Callable[[Connection], None]:
+    return lambda connection: setattr(connection, "replies", {"NOOP": reply})
 
-    (connection,) = server.connections
-    assert commands(connection).count("NOOP") == 2 * MAX_NOOPS
+
+GONE: dict[str, Callable[[Connection], None]] = {
+    "421 while idle": lambda connection: connection.end(b"421 4.4.2 idle for too long\r\n"),
+    "FIN while idle": lambda connection: connection.end(),
+    "RST while idle": lambda connection: connection.end(reset=True),
+    "FIN at NOOP": answering(Act.DROP),
+    "RST at NOOP": answering(Act.RESET),
+    "421 at NOOP": answering("421 4.7.0 too many commands"),
+    "a refusal of NOOP": answering("554 Too many nonmail commands"),
+    "nonsense at NOOP": answering("nonsense"),
+    "a flood at NOOP": answering(Act.FLOOD_WITH_A_LINE),
+}
 
 
 @pytest.mark.parametrize("end", GONE.values(), ids=GONE)
@@ -156,9 +140,6 @@ def test_a_message_does_not_wait_for_the_check(make_sender: MakeSender, message:
 
     assert taken_meanwhile == [message.content]
     assert commands(server.connections[0])[-1] != "DATA"
-
-
-HOUR = 3600
 
 
 def test_an_idle_process_logs_in_at_most_12_times_an_hour(
