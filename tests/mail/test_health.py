@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
@@ -29,47 +29,7 @@ from tests.mail.service import Clock
 from tests.waiting import wait_until
 
 MakeHealth = Callable[..., MailHealth]
-Find = Callable[[MailHealth], tuple[bool, str | None, str | None]]
-
-NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
-
-
-class Fault(NamedTuple):
-    """What a check finds, and what the log says of it."""
-
-    server: str
-    disk: str
-    log: str
-    replies: Replies = {}  # noqa: RUF012 - never changed
-    environ: dict[str, str] = {}  # noqa: RUF012
-    error: OSError | None = None
-
-
-FAULTS = {
-    "refuses the connection": Fault(
-        "fail", "ok", "server=fail (SMTPConnectError 554 5.3.2 no service)", {"connect": "554 5.3.2 no service"}
-    ),
-    "is busy": Fault(
-        "fail", "ok", "server=fail (SMTPHeloError 421 4.7.0 Try again later)", {"EHLO": "421 4.7.0 Try again later"}
-    ),
-    "falls silent": Fault(
-        "fail", "ok", "server=fail (SMTPServerDisconnected)", {"EHLO": Act.HANG}, {"SMTP_TIMEOUT": "0.1"}
-    ),
-    "rejects the credentials": Fault(
-        "fail",
-        "ok",
-        "server=fail (SMTPAuthenticationError 535)",
-        {"EHLO": "250-x\r\n250 AUTH PLAIN", "AUTH": "535 5.7.8 web@example.com"},
-        {"SMTP_USERNAME": "web", "SMTP_PASSWORD": "wrong"},
-    ),
-    "has no STARTTLS": Fault("fail", "ok", "server=fail (SMTPNotSupportedError)", {}, {"SMTP_SECURITY": "starttls"}),
-    "disk full": Fault("ok", "full", "storage=full (OSError)", error=NO_SPACE),
-    "disk over its quota": Fault("ok", "full", "storage=full (OSError)", error=OSError(errno.EDQUOT, "Quota exceeded")),
-    "disk read-only": Fault("ok", "read_only", "storage=read_only (OSError)", error=OSError(errno.EROFS, "Read-only")),
-    "disk of somebody else": Fault(
-        "ok", "fail", "storage=fail (PermissionError)", error=PermissionError(errno.EACCES, "Permission denied")
-    ),
-}
+MakeService = Callable[..., "Service"]
 
 
 @pytest.fixture
@@ -99,44 +59,65 @@ def run(health: MailHealth) -> tuple[bool, str | None, str | None]:
     return health.latest()[:3]
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_a_fault_is_found_logged_once_and_forgotten_when_it_is_over(
+REFUSES_THE_LOGIN = {"EHLO": "250-x\r\n250 AUTH PLAIN", "AUTH": "535 5.7.8 web@example.com"}
+LOGIN = {"SMTP_USERNAME": "web", "SMTP_PASSWORD": "wrong"}
+SERVERS: dict[str, tuple[Replies, dict[str, str], str]] = {
+    "refuses the connection": ({"connect": "554 5.3.2 no service"}, {}, "SMTPConnectError 554 5.3.2 no service"),
+    "is busy": ({"EHLO": "421 4.7.0 Try again later"}, {}, "SMTPHeloError 421 4.7.0 Try again later"),
+    "falls silent": ({"EHLO": Act.HANG}, {"SMTP_TIMEOUT": "0.1"}, "SMTPServerDisconnected"),
+    "rejects the login": (REFUSES_THE_LOGIN, LOGIN, "SMTPAuthenticationError 535"),
+    "has no STARTTLS": ({}, {"SMTP_SECURITY": "starttls"}, "SMTPNotSupportedError"),
+}
+"""What the server does, the settings, and what the log says of it."""
+
+
+@pytest.mark.parametrize(("replies", "environ", "logged"), SERVERS.values(), ids=SERVERS)
+def test_a_fault_of_the_server_is_found_logged_once_and_forgotten_when_it_is_over(
     make_health: MakeHealth,
     told: list[bool],
-    fault: Fault,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    replies: Replies,
+    environ: dict[str, str],
+    logged: str,
 ) -> None:
     caplog.set_level("INFO", "app.mail.health")
-    with SmtpServer(fault.replies) as server:
-        health = make_health(server, **fault.environ)
-        with monkeypatch.context() as patch:
-            if fault.error:
-                patch.setattr(Spool, "probe", Mock(side_effect=fault.error))
-            assert [run(health), run(health)] == [(False, fault.server, fault.disk)] * 2
+    with SmtpServer(replies) as server:
+        health = make_health(server, **environ)
+        found = [run(health), run(health)]
         server.replies = {}
-        if not fault.environ:
-            assert run(health) == (True, "ok", "ok")
+        if is_over := not environ:
+            found.append(run(health))
 
-    subject = fault.log.partition("=")[0]
-    recovery = [] if fault.environ else [f"the mail check passes again: {subject}=ok"]
-    assert caplog.messages == [f"the mail check fails: {fault.log}", *recovery]
-    assert told == [fault.server == "ok"] * 2 + [True] * len(recovery)
+    assert found == [(False, "fail", "ok")] * 2 + [(True, "ok", "ok")] * is_over
+    recovery = ["the mail check passes again: server=ok"] * is_over
+    assert caplog.messages == [f"the mail check fails: server=fail ({logged})", *recovery]
+    assert told == [False, False] + [True] * is_over
     assert server.arrivals == []
 
 
-def test_each_change_of_the_disk_is_logged(
-    make_health: MakeHealth, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    errors = [NO_SPACE, OSError(errno.EDQUOT, "Quota exceeded"), OSError(errno.EROFS, "Read-only file system")]
-    monkeypatch.setattr(Spool, "check", Mock(side_effect=errors))
-    health = make_health()
+DISK: list[tuple[OSError | None, str, str]] = [
+    (OSError(errno.ENOSPC, "No space left on device"), "full", "the mail check fails: storage=full (OSError)"),
+    (OSError(errno.EDQUOT, "Quota exceeded"), "full", ""),
+    (OSError(errno.EROFS, "Read-only"), "read_only", "the mail check fails: storage=read_only (OSError)"),
+    (OSError(errno.EACCES, "Denied"), "fail", "the mail check fails: storage=fail (PermissionError)"),
+    (None, "ok", "the mail check passes again: storage=ok"),
+]
+"""What becomes of the disk, what is found then, and what the log says if that has changed."""
 
-    assert [run(health) for _ in errors] == [(False, None, state) for state in ("full", "full", "read_only")]
-    assert [record.args for record in caplog.records] == [
-        ("storage", "full", "OSError"),
-        ("storage", "read_only", "OSError"),
-    ]
+
+def test_each_change_of_the_disk_is_found_and_logged_once(
+    make_health: MakeHealth, told: list[bool], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "app.mail.health")
+    twice = [row for row in DISK for _ in range(2)]
+    monkeypatch.setattr(Spool, "probe", Mock(side_effect=[error for error, _, _ in twice]))
+    with SmtpServer() as server:
+        health = make_health(server)
+        found = [run(health) for _ in twice]
+
+    assert found == [(state == "ok", "ok", state) for _, state, _ in twice]
+    assert caplog.messages == [line for _, _, line in DISK if line]
+    assert told == [True] * len(twice)
 
 
 def test_a_store_that_cannot_be_prepared_or_is_gone_is_made_again(make_health: MakeHealth, mail_dir: Path) -> None:
@@ -153,18 +134,27 @@ def test_a_store_that_cannot_be_prepared_or_is_gone_is_made_again(make_health: M
     assert (mail_dir / "cur").is_dir()
 
 
-def test_a_result_older_than_30_seconds_is_not_ok_any_more_and_a_wall_clock_that_is_set_makes_none_older(
+def test_a_result_is_too_old_after_30_seconds_whatever_the_wall_clock_says(
     make_health: MakeHealth, clock: Clock
 ) -> None:
-    with SmtpServer() as server:
-        health = make_health(server)
+    with SmtpServer() as server, ThreadPoolExecutor(1) as pool:
+        health = make_health(server, SMTP_TIMEOUT="300")
         run(health)
-        for clock.wall in (3600, -3600):
-            assert health.latest().ok
+        server.replies = {"NOOP": Act.HANG}
+        hanging = pool.submit(health.checks[0].run)
+        server.wait_until_hung()
+        clock.wall = 3600
+        ahead = health.latest()[:3]
+        clock.wall = -3600
+        behind = health.latest()[:3]
         clock.passed = 31
         health.checks[1].run()
-        assert health.latest()[:3] == (False, "fail", "ok")
+        old = health.latest()[:3]
+        server.release()
+        hanging.result()
         health.checks[0].run()
+
+        assert (ahead, behind, old) == ((True, "ok", "ok"), (True, "ok", "ok"), (False, "fail", "ok"))
         assert health.latest().ok
 
     assert CHECK_INTERVAL + CHECK_SECONDS <= MAX_AGE == 30
@@ -195,14 +185,14 @@ class Service:
 
 
 @pytest.fixture
-def make_service(make_app: MakeApp) -> Callable[..., Service]:
+def make_service(make_app: MakeApp) -> MakeService:
     def make(*, first_check: float = 30, **environ: str) -> Service:
         return Service(make_app(collaborators={"mailer": None}, first_check=first_check, **environ))
 
     return make
 
 
-def test_the_service_is_degraded_until_the_server_is_back(make_service: Callable[..., Service]) -> None:
+def test_the_service_is_degraded_until_the_server_is_back(make_service: MakeService) -> None:
     server = SmtpServer()
     service = make_service(**server.environ)
     during = service.get(verbose="true")
@@ -217,7 +207,7 @@ def test_the_service_is_degraded_until_the_server_is_back(make_service: Callable
 
 
 def test_a_server_that_hangs_makes_nobody_wait_and_hides_nothing_of_the_disk(
-    make_service: Callable[..., Service], tmp_path: Path
+    make_service: MakeService, tmp_path: Path
 ) -> None:
     (tmp_path / "mail").mkdir()
     (tmp_path / "mail" / "new").touch()
@@ -234,23 +224,8 @@ def test_a_server_that_hangs_makes_nobody_wait_and_hides_nothing_of_the_disk(
     assert len(server.connections) == 1
 
 
-def test_one_that_begins_to_hang_is_ok_until_its_result_is_too_old(make_health: MakeHealth, clock: Clock) -> None:
-    with SmtpServer() as server, ThreadPoolExecutor(1) as pool:
-        health = make_health(server, SMTP_TIMEOUT="300")
-        run(health)
-        server.replies = {"NOOP": Act.HANG, "connect": Act.HANG}
-        hanging = pool.submit(health.checks[0].run)
-        server.wait_until_hung()
-        assert health.latest()[:3] == (True, "ok", "ok")
-        clock.passed = 31
-        health.checks[1].run()
-        assert health.latest()[:3] == (False, "fail", "ok")
-        server.release()
-        hanging.result()
-
-
 def test_a_disk_that_hangs_hides_nothing_of_the_mail_server(
-    make_service: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     going_on = threading.Event()
     monkeypatch.setattr(Spool, "check", lambda _: going_on.wait(60))
@@ -283,7 +258,7 @@ def test_the_first_answers_wait_for_the_disk_where_no_server_has_started_the_che
 
 
 def test_undelivered_messages_are_counted_whatever_a_mail_reader_does(
-    make_service: Callable[..., Service], tmp_path: Path, absent_server: SmtpServer
+    make_service: MakeService, tmp_path: Path, absent_server: SmtpServer
 ) -> None:
     path = tmp_path / "mail" / keep(tmp_path / "mail", letter(1)).path
     path.rename(tmp_path / "mail" / "cur" / f"{path.name}:2,S")
@@ -294,7 +269,7 @@ def test_undelivered_messages_are_counted_whatever_a_mail_reader_does(
 
 
 @pytest.mark.parametrize("replies", [{}, {"AUTH": "535 account-7@example.com"}, {"connect": "554 mail.example.com"}])
-def test_no_host_address_or_account_shows(make_service: Callable[..., Service], replies: Replies) -> None:
+def test_no_host_address_or_account_shows(make_service: MakeService, replies: Replies) -> None:
     with SmtpServer(account=("account-7", "secret-7"), replies=replies) as server:
         text = str(make_service(**server.environ).get(verbose="true"))
 
