@@ -81,6 +81,15 @@ def test_it_can_be_woken(make_loop: MakeLoop, *, hangs: bool) -> None:
     assert not work.done.acquire(timeout=0.05), "once"
 
 
+def test_a_stop_ends_the_pause(make_loop: MakeLoop) -> None:
+    others = set(threading.enumerate())
+    loop, _ = make_loop(3600)
+    (thread,) = set(threading.enumerate()) - others
+    loop.stop()
+
+    assert not thread.is_alive()
+
+
 def test_it_winds_down_and_the_work_can_see_it(make_loop: MakeLoop) -> None:
     loop, work = make_loop(0, hangs=True)
     loop.wind_down()
@@ -110,9 +119,9 @@ def test_a_pause_within_the_work_passes_unless_a_stop_ends_it() -> None:
 
     loop = Loop("test", work)
     loop.start()
-    was_over_before = over.wait(0.2)
+    was_over_before = over.wait(0.1)
     loop.wake()  # the work has time: it ends pauses between two times alone
-    was_over_after_the_wake = over.wait(0.2)
+    was_over_after_the_wake = over.wait(0.1)
     loop.wind_down()
 
     assert over.wait(PATIENCE)
