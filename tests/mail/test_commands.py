@@ -561,6 +561,7 @@ FULL = {
 }
 
 
+@pytest.mark.needs("mount namespaces")
 @pytest.mark.parametrize(
     ("disk", "expected", "sent"), [(disks.READ_ONLY, READ_ONLY, []), (FULL_WITH_A_MESSAGE, FULL, ["<1@example.com>"])]
 )

@@ -90,6 +90,7 @@ MOVES: dict[str, tuple[Replies | None, list[str]]] = {
 }
 
 
+@pytest.mark.needs("/proc")
 @pytest.mark.parametrize(("replies", "moves"), MOVES.values(), ids=MOVES)
 def test_a_message_is_on_disk_before_its_name_is_and_the_name_of_one_that_stays_too(
     make_mailer: MakeMailer, message: Message, calls: list[str], replies: Replies | None, moves: list[str]

@@ -242,6 +242,7 @@ def test_a_disk_that_takes_a_part_of_a_message_is_found_out_and_stores_nothing(
     assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.needs("mount namespaces")
 def test_a_disk_without_inodes_says_so(tmp_path: Path) -> None:
     check = "import os, pathlib, app.mail.spool; app.mail.spool.Spool(pathlib.Path(os.environ['MAIL_DIR'])).check()"
 
