@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import sys
@@ -22,7 +21,7 @@ from app.mail import cli
 from app.mail.kept import SENDING
 from app.mail.message import Message
 from app.mail.redelivery import GAP
-from app.mail.spool import Spool
+from app.mail.spool import Claim, Spool
 from app.mailbox import Mailbox
 from tests.factories import UTC_ZONE, contact_body
 from tests.mail import disks
@@ -406,7 +405,7 @@ def test_session(play: Play, session: str) -> None:
 @pytest.mark.parametrize(
     ("owner", "call", "error", "session"),
     [
-        (os, "unlink", PermissionError(1, "no"), "drop --yes 1\n! 1 stays: no\n! 0 dropped\n= exit 1"),
+        (Claim, "discard", PermissionError(1, "no"), "drop --yes 1\n! 1 stays: no\n! 0 dropped\n= exit 1"),
         (Spool, "read", FileNotFoundError(2, "gone", "/mail/1"), "show 1\n! Error: '/mail/1': gone\n= exit 1"),
         (Spool, "kept", PermissionError(13, "no"), "status\nCRITICAL - the mail cannot be checked: no\n= exit 2"),
         (Spool, "kept", KeyError("x"), "status\nCRITICAL - the mail cannot be checked: KeyError\n= exit 2"),
