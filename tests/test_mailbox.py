@@ -42,6 +42,7 @@ LONG_NAMES = {
     "quoted": "Ventas, " * 20,
     "Spanish": "Equipo comercial de España y Portugal " * 5,
     "another script": "支付" * 60,
+    "a character that two words would share": "x" + "支付" * 60,
 }
 """More than a line or an encoded word takes."""
 
