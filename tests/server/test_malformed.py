@@ -1,128 +1,106 @@
-"""What gunicorn refuses by itself comes out in the envelope: raw sockets against the real server."""
+"""Raw bytes to the real gunicorn: each request gets one answer in the envelope, and then its connection ends."""
 
 from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 
 import pytest
 
 from tests.client import validate_response
+from tests.factories import API_QUOTA
 from tests.server.gunicorn import Server
 
+GET = b"GET /api?email=ana@example.com HTTP/1.1\r\nHost: a\r\n"
 POST = b"POST /contact.php HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+BROWSER = b"POST /contact.php HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+CHUNKS = b"Transfer-Encoding: chunked\r\n\r\n"
+FORM, FIELDS = b'{"form_type":"demo","email":"ana@example.com","x":"%s"}', b"form_type=demo&email=ana@example.com&x=%s"
 
 
-def exchange(server: Server, request: bytes) -> tuple[http.client.HTTPResponse, bytes]:
+def chunk(content: bytes) -> bytes:
+    return b"%x\r\n%s\r\n0\r\n\r\n" % (len(content), content)
+
+
+REQUESTS = {
+    "400 http": {
+        "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        "no version": b"GET /api\r\n\r\n",
+        "unknown version": b"GET /api HTTP/9.9\r\nHost: a\r\n\r\n",
+        "lower-case method": GET.lower() + b"\r\n",
+        "raw non-ASCII path": "GET /api/ñ HTTP/1.1\r\nHost: a\r\n\r\n".encode(),
+        "raw non-ASCII query": "GET /api?section=ñ HTTP/1.1\r\nHost: a\r\n\r\n".encode(),
+        "control character in the query": GET.replace(b"ana", b"ana\x01") + b"\r\n",
+        "space in the target": b"GET /api ana@example.com HTTP/1.1\r\nHost: a\r\n\r\n",
+        "line too long": b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+        "header too long": GET + b"X-Long: " + b"a" * 9000 + b"\r\n\r\n",
+        "too many headers": GET + b"X-A: b\r\n" * 120 + b"\r\n",
+        "header without colon": GET + b"ana@example.com\r\n\r\n",
+        "underscore in a header name": GET + b"X_Forwarded_For: 192.0.2.7\r\n\r\n",
+        "NUL in a header": GET + b"X-A: b\x00c\r\n\r\n",
+        "Content-Length of letters": POST + b"Content-Length: abc\r\n\r\n{}",
+        "two Content-Lengths": POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        "length and chunks": POST + b"Content-Length: 2\r\n" + CHUNKS + b"0\r\n\r\n",
+        "unknown transfer coding": POST + b"Transfer-Encoding: zip\r\n\r\n",
+        "unknown expectation": POST + b"Expect: miracles\r\nContent-Length: 2\r\n\r\n{}",
+    },
+    "400 incomplete": {
+        "broken size of a chunk": POST + CHUNKS + b"zz\r\n{}\r\n0\r\n\r\n",
+        "broken end of a chunk": POST + CHUNKS + b"2\r\n{}xx0\r\n\r\n",
+        "broken extension of a chunk": POST + CHUNKS + b"2;\x00\r\n{}\r\n0\r\n\r\n",
+        "chunks that end too early": POST + CHUNKS + b"ff\r\n{}",
+        "form that ends too early": BROWSER + b"Content-Length: 4000\r\n\r\n" + FIELDS % b"Hola",
+    },
+    "400 too_large": {
+        "JSON in chunks": POST + CHUNKS + chunk(FORM % (b"a" * 65536)),
+        "form in chunks": BROWSER + CHUNKS + chunk(FIELDS % (b"a" * 65536)),
+    },
+    "200": {
+        "no body": GET + b"\r\n",
+        "keep-alive": GET + b"Connection: keep-alive\r\n\r\n",
+        "HTTP/1.0": GET.replace(b"1.1", b"1.0") + b"Connection: keep-alive\r\n\r\n",
+        "body that is not read": GET + b"Content-Length: 10\r\n\r\n" + b"a" * 10,
+        "part of a body that is not read": GET + b"Content-Length: 100000\r\n\r\n" + b"a" * 10,
+    },
+}
+"""By the status and the reason of the refusal. What is ``http`` gunicorn refuses by itself, before the application."""
+
+CASES = [
+    pytest.param(outcome, request, id=f"{outcome} {name}")
+    for outcome, requests in REQUESTS.items()
+    for name, request in requests.items()
+]
+
+
+@pytest.mark.parametrize(("outcome", "request_bytes"), CASES)
+def test_a_request_has_one_answer_and_the_connection_ends(server: Server, outcome: str, request_bytes: bytes) -> None:
+    status, _, reason = outcome.partition(" ")
+    log, kept = server.log, list((server.mail_dir / "new").iterdir())
     with server.connect() as connection:
-        connection.sendall(request)
-        connection.shutdown(socket.SHUT_WR)
+        connection.sendall(request_bytes)
+        if reason == "incomplete":
+            connection.shutdown(socket.SHUT_WR)
         response = http.client.HTTPResponse(connection)
         response.begin()
         body = response.read()
+        after = connection.recv(1)  # by now an access log would have its line
     server.wait_for_line_of(response)
-    return response, body
 
-
-REFUSED_BELOW_THE_APP = {
-    "garbage": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
-    "no version": b"GET /api\r\n\r\n",
-    "unknown version": b"GET /api HTTP/9.9\r\nHost: a\r\n\r\n",
-    "lower-case method": b"get /api HTTP/1.1\r\nHost: a\r\n\r\n",
-    "raw non-ASCII path": "GET /api/ñ HTTP/1.1\r\nHost: a\r\n\r\n".encode(),
-    "raw non-ASCII query": "GET /api?section=ñ HTTP/1.1\r\nHost: a\r\n\r\n".encode(),
-    "space in the target": b"GET /api /x HTTP/1.1\r\nHost: a\r\n\r\n",
-    "line too long": b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
-    "header too long": b"GET /api HTTP/1.1\r\nHost: a\r\nX-Long: " + b"a" * 9000 + b"\r\n\r\n",
-    "too many headers": b"GET /api HTTP/1.1\r\nHost: a\r\n" + b"X-A: b\r\n" * 120 + b"\r\n",
-    "header without colon": b"GET /api HTTP/1.1\r\nHost: a\r\nnonsense\r\n\r\n",
-    "bad header name": b"GET /api HTTP/1.1\r\nHost: a\r\nB@d Name: x\r\n\r\n",
-    "underscore in a header name": b"GET /api HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: 192.0.2.7\r\n\r\n",
-    "folded header": b"GET /api HTTP/1.1\r\nHost: a\r\nX-A: b\r\n c\r\n\r\n",
-    "NUL in a header": b"GET /api HTTP/1.1\r\nHost: a\r\nX-A: b\x00c\r\n\r\n",
-    "Content-Length of letters": POST + b"Content-Length: abc\r\n\r\n{}",
-    "negative Content-Length": POST + b"Content-Length: -1\r\n\r\n{}",
-    "two Content-Lengths": POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
-    "length and chunks": POST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "unknown transfer coding": POST + b"Transfer-Encoding: zip\r\n\r\n",
-    "unknown expectation": POST + b"Expect: miracles\r\nContent-Length: 2\r\n\r\n{}",
-}
-
-
-@pytest.mark.parametrize("request_bytes", REFUSED_BELOW_THE_APP.values(), ids=REFUSED_BELOW_THE_APP)
-def test_malformed_requests_are_answered_in_the_envelope(server: Server, request_bytes: bytes) -> None:
-    response, body = exchange(server, request_bytes)
-
-    assert response.status == 400
-    assert server.log.count(response.headers["X-Request-ID"]) == 1
-    error = json.loads(body)["error"]
-    assert (error["code"], error["details"]) == ("invalid_body", {"reason": "http"})
-    assert response.headers["Connection"] == "close"
-    validate_response("GET", "/api", response.status, response.headers.items(), body)
-
-
-def test_a_malformed_request_consumes_no_quota_and_states_the_api_policy(server: Server) -> None:
-    before, _ = server.request("OPTIONS", "/api")
-
-    response, _ = exchange(server, REFUSED_BELOW_THE_APP["garbage"])
-
-    assert response.headers["RateLimit-Policy"] == before.headers["RateLimit-Policy"]
-    assert response.headers["X-RateLimit-Remaining"] == before.headers["X-RateLimit-Remaining"]
-
-
-def test_the_log_shows_neither_the_address_nor_the_request(server: Server) -> None:
-    before = server.log
-
-    exchange(server, b"GET /?email=ana@example.com&\x01 HTTP/1.1\r\n\r\n")
-
-    log = server.log.removeprefix(before)
-    assert "malformed request refused: InvalidRequestLine" in log
-    assert server.client not in log
-    assert "ana@example.com" not in log
-
-
-BROKEN_CHUNKS = {
-    "size": b"zz\r\n{}\r\n0\r\n\r\n",
-    "terminator": b"2\r\n{}xx0\r\n\r\n",
-    "extension": b"2;\x00\r\n{}\r\n0\r\n\r\n",
-    "cut off": b"ff\r\n{}",
-}
-
-
-@pytest.mark.parametrize("chunks", BROKEN_CHUNKS.values(), ids=BROKEN_CHUNKS)
-def test_broken_chunks_are_an_invalid_body(server: Server, chunks: bytes) -> None:
-    response, body = exchange(server, POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunks)
-
-    assert json.loads(body)["error"]["code"] == "invalid_body"
-    validate_response("POST", "/contact.php", response.status, response.headers.items(), body)
-
-
-OVERLONG = {
-    "JSON": (b"application/json", b'{"form_type":"demo","email":"ana@example.com","mensaje":"%s"}'),
-    "form": (b"application/x-www-form-urlencoded", b"form_type=demo&email=ana@example.com&otro=%s"),
-}
-
-
-@pytest.mark.parametrize(("content_type", "body"), OVERLONG.values(), ids=OVERLONG)
-def test_a_chunked_body_over_the_limit_is_refused_and_not_cut(server: Server, content_type: bytes, body: bytes) -> None:
-    content = body % (b"a" * 65536)
-    chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(content), content)
-    head = b"POST /api/v1/contact HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Type: " + content_type
-
-    response, answer = exchange(server, head + b"\r\n\r\n" + chunked)
-
-    assert json.loads(answer)["error"]["details"] == {"reason": "too_large"}
-    validate_response("POST", "/api/v1/contact", response.status, response.headers.items(), answer)
-    assert list((server.mail_dir / "new").iterdir()) == []
-
-
-def test_a_form_whose_sender_disconnects_is_not_cut_and_accepted(server: Server) -> None:
-    form = b"form_type=demo&email=ana@example.com&mensaje=Hola"
-    head = b"POST /contact.php HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\n"
-
-    response, body = exchange(server, head + b"Content-Length: 4000\r\n\r\n" + form)
-
-    assert response.status == 400
-    assert json.loads(body)["error"]["details"] == {"reason": "incomplete"}
-    assert list((server.mail_dir / "new").iterdir()) == []
+    path = "/contact.php" if request_bytes.startswith(b"POST") and reason != "http" else "/api"
+    validate_response("POST" if path != "/api" else "GET", path, response.status, response.headers.items(), body)
+    error = json.loads(body).get("error", {})
+    assert response.status == int(status)
+    assert (error.get("code"), error.get("details")) == (
+        ("invalid_body", {"reason": reason}) if reason else (None, None)
+    )
+    assert (response.headers["Connection"], after) == ("close", b"")
+    if reason == "http":  # it spends nothing of a quota
+        assert response.headers["RateLimit-Policy"] == f'"default";q={API_QUOTA.quota};w={API_QUOTA.window_seconds}'
+        assert response.headers["X-RateLimit-Remaining"] == str(API_QUOTA.quota)
+    said = server.log.removeprefix(log)
+    assert len(re.findall(r"malformed request refused: \w+\n", said)) == (reason == "http")
+    assert said.count(response.headers["X-Request-ID"]) == 1
+    assert not [personal for personal in (server.client, "ana@") if personal in said]
+    assert list((server.mail_dir / "new").iterdir()) == kept
