@@ -146,11 +146,13 @@ def start(
 
 
 @contextmanager
-def serving(directory: Path, *, command: Sequence[str] = GUNICORN, **environ: str) -> Iterator[Server]:
+def serving(
+    directory: Path, *, command: Sequence[str] = GUNICORN, listening: str = LISTENING, **environ: str
+) -> Iterator[Server]:
     process, log_file = start(directory, command=command, **environ)
     server = Server(process, 0, log_file)
     try:
-        server = replace(server, port=int(server.wait_for(LISTENING)[1]))
+        server = replace(server, port=int(server.wait_for(listening)[1]))
         server.wait_until_it_answers()
         yield server
     finally:

@@ -8,35 +8,41 @@ from pathlib import Path
 
 import pytest
 
+from examples.demo import main
 from tests.ports import free_port
 from tests.server.gunicorn import DEMO, PATIENCE, serving, start
 
 REFUSED = {
-    "a unix socket": ({"BIND": "unix:/run/demo.sock"}, "BIND='unix:/run/demo.sock': the demo needs HOST:PORT"),
-    "any port": ({"BIND": "127.0.0.1:0"}, "BIND='127.0.0.1:0': the demo needs HOST:PORT"),
-    "no port": ({"DEMO_PORT": "http"}, "DEMO_PORT='http': no port: set DEMO_PORT to another port"),
-    "beyond the last port": ({"DEMO_PORT": "65536"}, "DEMO_PORT='65536': no port: set"),
-    "a fault of the service's settings": ({"THREADS": "0"}, "THREADS='0': expected a number from 1 to 1024"),
+    "a unix socket": ("BIND", "unix:/run/demo.sock", "the demo needs HOST:PORT, because"),
+    "any port": ("BIND", "127.0.0.1:0", "the demo needs HOST:PORT, because"),
+    "no port": ("DEMO_PORT", "http", "no port: set DEMO_PORT to another port"),
+    "a port that is taken": ("DEMO_PORT", "{taken}", "Address already in use: set DEMO_PORT to another port"),
+    "a fault of the service's settings": ("THREADS", "0", "expected a number from 1 to 1024"),
 }
-"""The settings, and the line that names what is wrong."""
+"""A setting, and what is said of it."""
 
 
-@pytest.mark.parametrize(("environ", "said"), REFUSED.values(), ids=REFUSED)
-def test_a_fault_of_the_settings_is_said_in_one_line(tmp_path: Path, environ: dict[str, str], said: str) -> None:
-    process, log = start(tmp_path, command=DEMO, **{"BIND": "127.0.0.1:8000"} | environ)
+@pytest.mark.parametrize(("name", "value", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_fault_of_the_settings_is_said_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        value = value.format(taken=taken.getsockname()[1])
+        monkeypatch.setenv(name, value)
+        with pytest.raises(SystemExit) as end:
+            main()
+
+    line = str(end.value.code)
+    assert line.startswith(f"{name}={value!r}: {said}")
+    assert "\n" not in line
+
+
+def test_a_port_beyond_the_last_one_ends_the_process_with_that_line(tmp_path: Path) -> None:
+    process, log = start(tmp_path, command=DEMO, BIND="127.0.0.1:8000", DEMO_PORT="65536")
 
     assert process.wait(PATIENCE) == 1
-    assert log.read_text().startswith(said)
+    assert log.read_text().startswith("DEMO_PORT='65536': no port: set DEMO_PORT to another port")
     assert log.read_text().count("\n") == 1
-
-
-def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        process, log = start(tmp_path, command=DEMO, BIND="127.0.0.1:8000", DEMO_PORT=str(port))
-
-        assert process.wait(PATIENCE) == 1
-    assert log.read_text().startswith(f"DEMO_PORT='{port}': Address already in use: set DEMO_PORT to another port")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
 
 from tests.pages import README
-from tests.server.gunicorn import serving
+from tests.server.gunicorn import Server
 
 EXAMPLE = re.compile(r"^```console\n\$ (curl (?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SECONDS = re.compile(r'(?<=^Retry-After: )\d+|(?<="retry_after_seconds":)\d+|(?<=;t=)\d+', re.MULTILINE)
 """What the time between two commands changes."""
 
 
-def test_the_answers_are_those_that_are_shown(tmp_path: Path) -> None:
+def test_the_answers_are_those_that_are_shown(shared_server: Server) -> None:
+    """No other test posts a form to this server from 127.0.0.1."""
     examples = EXAMPLE.findall(README.text)
-    with serving(tmp_path) as server:
-        commands, shown = (
-            "\n".join(texts).replace("127.0.0.1:8000", f"127.0.0.1:{server.port}")
-            for texts in zip(*examples, strict=True)
-        )
-        answered = subprocess.check_output(["sh", "-ec", commands], text=True, timeout=30)
+    commands, shown = (
+        "\n".join(texts).replace("127.0.0.1:8000", f"127.0.0.1:{shared_server.port}")
+        for texts in zip(*examples, strict=True)
+    )
+
+    answered = subprocess.check_output(["sh", "-ec", commands], text=True, timeout=30)
 
     lines = SECONDS.sub("30", answered).splitlines()
     assert len(examples) == README.text.count("\n$ curl ") > 0

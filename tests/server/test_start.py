@@ -3,73 +3,71 @@
 from __future__ import annotations
 
 import json
-import mailbox
-import os
 import re
-import subprocess
 import sys
-from email.utils import parseaddr
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from app.settings import PRIVATE_DIRECTORY
-from tests.client import validate_response
 from tests.mail import disks
-from tests.mail.server import SmtpServer
-from tests.server.gunicorn import ROOT, Server, serving, start
+from tests.ports import free_port
+from tests.server.gunicorn import GUNICORN, Server, serving, start
 
-COMMANDS = {
-    "gunicorn": [sys.executable, "-m", "gunicorn"],
-    "flask": [sys.executable, "-m", "flask", "--app", "wsgi", "routes"],
+FLASK = (sys.executable, "-m", "flask", "--app", "wsgi")
+ROUTES = (*FLASK, "routes")
+
+WRONG = {"SMTP_PORT": "smtp", "TRUSTED_PROXIES": "-1", "WORKERS": "2"}
+WRONG_SAID = [
+    "SMTP_PORT='smtp': expected ",
+    "TRUSTED_PROXIES='-1': expected ",
+    "WORKERS='2': expected 1 without RATE_LIMIT_STORAGE, ",
+]
+SHARED = {"RATE_LIMIT_STORAGE": "redis://:hunter2@127.0.0.1:1"}
+INSTALL = ".venv/bin/pip install --require-hashes -r requirements-redis.txt"
+SHARED_SAID = [f"RATE_LIMIT_STORAGE is set: requires the extra [redis], {INSTALL}"]
+MISREAD = {"RATE_LIMIT_STORAGE": "redis://:hunter2@127.0.0.1:1?patience=none"}
+MISREAD_SAID = ["RATE_LIMIT_STORAGE=(hidden): expected "]
+
+REFUSED: dict[str, tuple[Sequence[str], dict[str, str], list[str], list[str]]] = {
+    "gunicorn: wrong settings": (GUNICORN, WRONG, [], WRONG_SAID),
+    "flask: wrong settings": (ROUTES, WRONG, [], WRONG_SAID),
+    "gunicorn: shared limits without their library": (GUNICORN, SHARED, ["redis"], SHARED_SAID),
+    "flask: shared limits without their library": (ROUTES, SHARED, ["redis"], SHARED_SAID),
+    "gunicorn: an address that their library misreads": (GUNICORN, MISREAD, [], MISREAD_SAID),
 }
+"""The command, the settings, libraries that are missing, and how the lines of the output begin: there are no others."""
 
 
-def test_a_posted_form_is_stored_where_the_log_says(tmp_path: Path) -> None:
-    form = b"form_type=demo&nombre=Mar%C3%ADa&email=maria%40example.com&mensaje=Hola"
-
-    with serving(tmp_path) as server:
-        response, body = server.request(
-            "POST", "/contact.php", form, {"Content-Type": "application/x-www-form-urlencoded"}
-        )
-
-    assert response.status == 200
-    validate_response("POST", "/contact.php", response.status, response.headers.items(), body)
-    assert f"messages are stored in {tmp_path / 'mail'}" in server.log
-    (message,) = mailbox.Maildir(tmp_path / "mail", create=False)
-    assert parseaddr(message["Reply-To"])[1] == "maria@example.com"
+def refused(directory: Path, command: Sequence[str], environ: dict[str, str], missing: list[str]) -> list[str]:
+    """The lines that are said by a command that ends because it cannot start."""
+    (directory / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({missing!r}))\n")
+    process, log_file = start(directory, command=command, PYTHONPATH=str(directory), **environ)
+    assert process.wait(60) != 0
+    return log_file.read_text().splitlines()
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_every_fault_of_the_settings_stops_the_start_without_a_traceback(tmp_path: Path, command: list[str]) -> None:
-    environ = {
-        "MAIL_DIR": str(tmp_path / "mail"),
-        "SMTP_PORT": "smtp",
-        "TRUSTED_PROXIES": "-1",
-        "PATH": os.environ["PATH"],
-    }
+@pytest.mark.parametrize(("command", "environ", "missing", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_is_wrong_stops_the_start_with_a_line_for_each_fault(
+    tmp_path: Path, command: Sequence[str], environ: dict[str, str], missing: list[str], said: list[str]
+) -> None:
+    lines = refused(tmp_path, command, environ, missing)
 
-    result = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False)
-
-    assert result.returncode != 0
-    assert re.findall(r"^([A-Z_]+)=", result.stderr, re.MULTILINE) == ["SMTP_PORT", "TRUSTED_PROXIES"]
-    assert "Traceback" not in result.stderr
+    assert [line[: len(begin)] for line, begin in zip(lines, said, strict=True)] == said
 
 
-@pytest.mark.parametrize(
-    ("disk", "reason"),
-    [
-        pytest.param(disks.FULL, "No space left on device", id="full"),
-        pytest.param(disks.READ_ONLY, "Read-only file system", id="read-only"),
-    ],
-)
-def test_a_store_that_takes_no_message_stops_the_start(tmp_path: Path, disk: str, reason: str) -> None:
-    result = disks.run(disk, tmp_path, COMMANDS["gunicorn"], BIND="127.0.0.1:0")
+def test_a_service_that_could_take_no_form_stops(tmp_path: Path) -> None:
+    assert "import of email_validator halted" in "".join(refused(tmp_path, GUNICORN, {}, ["email_validator"]))
+
+
+def test_a_store_that_takes_no_message_stops_the_start(tmp_path: Path) -> None:
+    result = disks.run(disks.FULL, tmp_path, [*GUNICORN], BIND="127.0.0.1:0")
 
     assert result.returncode != 0
     starting, line = result.stderr.splitlines()
     assert "Starting gunicorn" in starting
-    assert line == f"MAIL_DIR='{tmp_path}/mail': expected {PRIVATE_DIRECTORY}: {reason}"
+    assert line == f"MAIL_DIR='{tmp_path}/mail': expected {PRIVATE_DIRECTORY}: No space left on device"
 
 
 RELOAD = """
@@ -94,73 +92,41 @@ def test_a_disk_that_is_full_stops_no_reload(tmp_path: Path) -> None:
     assert result.stdout == "None 204\n", result.stderr
 
 
-@pytest.mark.parametrize("missing", ["marshmallow", "email_validator"])
-def test_a_service_that_could_take_no_form_stops(tmp_path: Path, missing: str) -> None:
-    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{missing!r}] = None\n")
-
-    process, log_file = start(tmp_path, BIND="127.0.0.1:0", PYTHONPATH=str(tmp_path))
-
-    assert process.wait(60) != 0
-    assert f"import of {missing} halted" in log_file.read_text()
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("proxied"), TRUSTED_PROXIES="1", LOG_FORMAT="json") as server:
+        yield server
 
 
-def test_several_workers_without_a_shared_storage_are_refused(tmp_path: Path) -> None:
-    process, log_file = start(tmp_path, WORKERS="2")
+def test_the_log_can_be_read_by_machines(proxied: Server) -> None:
+    records = [json.loads(line) for line in proxied.log.splitlines()]
 
-    assert process.wait(60) != 0
-    assert "RATE_LIMIT_STORAGE" in log_file.read_text()
-
-
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_a_shared_storage_without_the_extra_stops_the_start(tmp_path: Path, command: list[str]) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['redis'] = None\n")
-    environ = {
-        "MAIL_DIR": str(tmp_path / "mail"),
-        "RATE_LIMIT_STORAGE": "redis://:hunter2@127.0.0.1:1",
-        "PYTHONPATH": str(tmp_path),
-        "PATH": os.environ["PATH"],
-    }
-
-    result = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False)
-
-    assert result.returncode != 0
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("RATE_LIMIT_STORAGE is set: requires the extra [redis], ")
-    assert line.endswith("pip install --require-hashes -r requirements-redis.txt")
-
-
-def test_an_address_that_the_library_does_not_understand_stops_the_start(tmp_path: Path) -> None:
-    process, log_file = start(tmp_path, RATE_LIMIT_STORAGE="redis://:hunter2@127.0.0.1:1?patience=none")
-
-    assert process.wait(60) != 0
-    (line,) = log_file.read_text().splitlines()
-    assert line.startswith("RATE_LIMIT_STORAGE=(hidden): expected ")
-
-
-def test_the_log_can_be_read_by_machines(tmp_path: Path) -> None:
-    with serving(tmp_path, LOG_FORMAT="json") as server:
-        pass
-
-    records = [json.loads(line) for line in server.log.splitlines()]
     assert {record["logger"] for record in records} >= {"gunicorn.error", "app.mail.mailer"}
 
 
-def test_no_proxy_is_believed_unless_it_is_trusted(tmp_path: Path, server: Server) -> None:
+def test_no_proxy_is_believed_unless_it_is_trusted(shared_server: Server, proxied: Server) -> None:
+    """They come from 127.0.0.1, which gunicorn by itself would trust."""
     forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "www.example.com", "X-Forwarded-For": "192.0.2.1"}
 
-    _, distrusted = server.request("GET", "/api?section=docs", headers=forwarded)
-    with serving(tmp_path, TRUSTED_PROXIES="1") as behind_a_proxy:
-        _, trusted = behind_a_proxy.request("GET", "/api?section=docs", headers=forwarded)
+    answers = [server.request("GET", "/api?section=docs", headers=forwarded)[1] for server in (shared_server, proxied)]
 
-    assert json.loads(distrusted)["data"]["docs"]["openapi"].startswith("http://127.0.0.1:")
-    assert json.loads(trusted)["data"]["docs"]["openapi"] == "https://www.example.com/openapi.json"
+    distrusted, trusted = (json.loads(answer)["data"]["docs"]["openapi"] for answer in answers)
+    assert distrusted == f"http://127.0.0.1:{shared_server.port}/openapi.json"
+    assert trusted == "https://www.example.com/openapi.json"
 
 
-def test_a_worker_that_ends_leaves_the_mail_server_with_quit(tmp_path: Path) -> None:
-    with SmtpServer() as relay:
-        with serving(tmp_path, **relay.environ) as server:
-            assert server.post_form()[0].status == 200
+def test_flasks_own_server_says_where_it_is_and_is_ok_and_writes_one_line_per_request(tmp_path: Path) -> None:
+    port = str(free_port())
+    command, listening = (*FLASK, "run", "--port", port), rf"Running on http://127\.0\.0\.1:({port})"
+    with serving(tmp_path, command=command, listening=listening) as server:
+        _, health = server.request("GET", "/api/v1/health")
+        with server.connect() as malformed:
+            malformed.sendall(b"GET / maria@example.com HTTP/1.1\r\n\r\n")
+            while malformed.recv(4096):
+                pass
 
-        assert [connection.commands[-1].upper() for connection in relay.connections] == ["QUIT"] * len(
-            relay.connections
-        )
+    assert json.loads(health)["data"]["status"] == "ok"
+    assert f"messages are stored in {server.mail_dir}" in server.log
+    assert "maria" not in server.log
+    assert len(re.findall("GET /api/v1/health", server.log)) == 1
+    assert re.search(r"INFO app\.request [0-9a-f]{32} GET /api/v1/health 200 ", server.log)
