@@ -1,4 +1,4 @@
-"""The server that most tests of this folder share, and what those of Sentry and OpenTelemetry share."""
+"""The server that most tests of this folder share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from tests.server.gunicorn import Server, serving
-from tests.server.monitored import Receiver, Visitor, receiving
 
 _CLIENTS = (f"127.0.{third}.{fourth}" for third, fourth in itertools.product(range(1, 256), range(1, 255)))
 
@@ -24,14 +23,3 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def server(shared_server: Server) -> Server:
     """The service with its default settings, started once. Each test is a client at an address of its own."""
     return replace(shared_server, client=next(_CLIENTS))
-
-
-@pytest.fixture(scope="module")
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
-
-
-@pytest.fixture
-def visitor(server: Server) -> Visitor:
-    return Visitor(server)

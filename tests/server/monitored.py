@@ -7,18 +7,15 @@ import json
 import re
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any
 from urllib.parse import urlencode
 
-import pytest
-
-from tests.server.gunicorn import PATIENCE, ROOT, Server, serving
+from tests.server.gunicorn import ROOT, Server, serving
 
 FOLDER = ROOT / "deploy" / "monitoring"
 
@@ -27,37 +24,43 @@ WORD = "MARIA-4929"
 
 TRACE_ID = "4929abcd" * 4
 
-T = TypeVar("T")
+FIELDS = {"form_type": "demo", "email": f"{WORD}@example.com", "mensaje": WORD, WORD: WORD}
+JSON = ("application/json", json.dumps(FIELDS).encode())
+FORM = ("application/x-www-form-urlencoded", urlencode(FIELDS).encode())
 
-SPEAKING = ("Cookie", "Referer", "User-Agent", "Authorization", "X-Forwarded-For", "X-Real-IP", "Accept", "X-Other")
-
-
-class Sent(NamedTuple):
-    path: str
-    content: bytes
+SPEAKING = dict.fromkeys(
+    ("Cookie", "Referer", "User-Agent", "Authorization", "X-Forwarded-For", "X-Real-IP", "Accept", "X-Other"), WORD
+) | {
+    "Host": f"{WORD}.example",
+    "Sentry-Trace": f"{TRACE_ID}-{TRACE_ID[:16]}-1",
+    "Traceparent": f"00-{TRACE_ID}-{TRACE_ID[:16]}-01",
+    "Baggage": f"sentry-trace_id={TRACE_ID},sentry-release={WORD},other={WORD}",
+    "Tracestate": f"other={WORD}",
+}
 
 
 class Receiver(ThreadingHTTPServer):
-    """Takes what it is sent, and keeps it unpacked."""
+    """Takes what Sentry and OpenTelemetry are told, and keeps it unpacked."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.sent: list[Sent] = []
+        self.sent: list[tuple[str, bytes]] = []
+        """The path and the content."""
 
     @property
     def everything(self) -> bytes:
-        return b"".join(sent.content for sent in self.sent)
+        return b"".join(content for _, content in self.sent)
 
-    def the_only(self, find: Callable[[], list[T]]) -> T:
-        """The only thing that is found in what was sent, as soon as there is one."""
-        deadline = time.monotonic() + PATIENCE
-        while not (found := find()):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        (only,) = found
-        return only
+    @property
+    def settings(self) -> dict[str, str]:
+        """Those of a service that tells it both."""
+        return {
+            "SENTRY_DSN": f"http://key@127.0.0.1:{self.server_port}/1",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.server_port}",
+            "OTEL_BSP_SCHEDULE_DELAY": "50",
+        }
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -67,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
         content = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers["Content-Encoding"] == "gzip":
             content = gzip.decompress(content)
-        self.server.sent.append(Sent(self.path, content))
+        self.server.sent.append((self.path, content))
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -89,38 +92,22 @@ def receiving() -> Iterator[Receiver]:
 
 
 @contextmanager
-def watched(directory: Path, name: str, *, added: str = "", **environ: str) -> Iterator[Server]:
+def watched(directory: Path, name: str, receiver: Receiver) -> Iterator[Server]:
     """The service as this drop-in of deploy/monitoring starts it. Its requests fail where they ask for that.
 
-    A line may be added to the module.
+    Sentry's timings are of no use here, and yet some people will ask for them.
     """
     unit = (FOLDER / f"{name}.conf").read_text()
     (command,) = re.findall(r"exec (.*)'$", unit, re.MULTILINE)
     module = command.rpartition(" ")[2].removesuffix(":app")
-    (directory / "monitored.py").write_text(f"from {module} import app\n{added}\n")
+    timings = 'import sentry_sdk; sentry_sdk.get_client().options["traces_sample_rate"] = 1.0'
+    (directory / "monitored.py").write_text(f"from {module} import app\n{timings}\n")
     programs = str(Path(sys.executable).parent)
     words = command.replace(".venv/bin", programs).replace(f"{module}:app", "tests.server.crashing:app").split()
-    environ |= dict(re.findall(r"([A-Z_]+)=(\S+)", "".join(re.findall("^Environment=(.*\n)", unit, re.MULTILINE))))
+    environ = dict(re.findall(r"([A-Z_]+)=(\S+)", "".join(re.findall("^Environment=(.*\n)", unit, re.MULTILINE))))
     environ["PYTHONPATH"] += f":{directory}"
-    with serving(directory, command=words, **environ) as server:
+    with serving(directory, command=words, **receiver.settings, **environ) as server:
         yield server
-
-
-FIELDS = {"form_type": "demo", "email": f"{WORD}@example.com", "mensaje": WORD, WORD: WORD}
-BODIES = {
-    "JSON": ("application/json", json.dumps(FIELDS).encode()),
-    "form": ("application/x-www-form-urlencoded", urlencode(FIELDS).encode()),
-}
-FAILURES = ["RuntimeError", "ValueError", "OSError", "JSONDecodeError", "UnicodeDecodeError", "ExceptionGroup"]
-"""The exceptions that a request can ask for. The texts of all of them, and what they hold besides, are WORD."""
-
-
-def each_failure(test: Callable[..., None]) -> Callable[..., None]:
-    """Run a test with each exception, raised before and after a body of each kind was read."""
-    values = {"body": BODIES, "failure": FAILURES, "moment": ["before", "after"]}
-    for name, choices in values.items():
-        test = pytest.mark.parametrize(name, choices)(test)
-    return test
 
 
 class Visitor:
@@ -133,22 +120,17 @@ class Visitor:
         self._server = replace(server, client=self.address)
 
     def ask(
-        self, crash: str, *, method: str = "POST", path: str = "/contact.php", body: str = "JSON", announced: int = 0
+        self,
+        crash: str,
+        *,
+        method: str = "POST",
+        path: str = "/contact.php",
+        body: tuple[str, bytes] = JSON,
+        **fields: Any,
     ) -> tuple[int, str]:
-        """The status of the answer, and the id of the request. More of the body may be announced than comes."""
-        content_type, content = BODIES[body]
-        headers = dict.fromkeys(SPEAKING, WORD) | {
-            "Host": f"{WORD}.example",
-            "Content-Type": content_type,
-            "X-Crash": crash,
-            "Sentry-Trace": f"{TRACE_ID}-{TRACE_ID[:16]}-1",
-            "Traceparent": f"00-{TRACE_ID}-{TRACE_ID[:16]}-01",
-            "Baggage": f"sentry-trace_id={TRACE_ID},sentry-release={WORD},other={WORD}",
-            "Tracestate": f"other={WORD}",
-        }
-        if announced:
-            headers["Content-Length"] = str(announced)
-        response, _ = self._server.request(method, f"{path}?{WORD}", content, headers)
+        """The status of the answer, and the id of the request."""
+        headers = SPEAKING | {"Content-Type": body[0], "X-Crash": crash} | fields
+        response, _ = self._server.request(method, f"{path}?{WORD}", body[1], headers)
         return response.status, str(response.headers["X-Request-ID"])
 
     def assert_unknown(self, content: bytes) -> None:
