@@ -6,7 +6,6 @@ import gzip
 import json
 import re
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -77,18 +76,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
-
-
-@contextmanager
-def receiving() -> Iterator[Receiver]:
-    with Receiver() as receiver:
-        thread = threading.Thread(target=receiver.serve_forever)
-        thread.start()
-        try:
-            yield receiver
-        finally:
-            receiver.shutdown()
-            thread.join()
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from tests.server.gunicorn import PATIENCE, Server
-from tests.server.monitored import FORM, WORD, Receiver, Visitor, receiving, watched
+from tests.server.monitored import FORM, WORD, Receiver, Visitor, watched
 from tests.waiting import wait_until
 
 T = TypeVar("T")
@@ -21,8 +22,10 @@ T = TypeVar("T")
 
 @pytest.fixture(scope="module")
 def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
+    with Receiver() as receiver, ThreadPoolExecutor(1) as pool:
+        pool.submit(receiver.serve_forever)
         yield receiver
+        receiver.shutdown()
 
 
 @pytest.fixture(scope="module")
