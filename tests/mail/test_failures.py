@@ -63,6 +63,7 @@ def test_what_no_server_of_the_tests_can_cause_has_its_words_too(error: Exceptio
     assert failure_of(error) == failure
 
 
+@pytest.mark.needs("/proc")
 def test_a_message_that_the_disk_cannot_read_is_no_fault_of_the_server(mail_dir: Path) -> None:
     kept = keep(mail_dir, letter(1))
     (mail_dir / kept.path).unlink()

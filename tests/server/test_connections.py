@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from socket import socket
 
+import pytest
+
 from tests.mail.server import Act, SmtpServer
 from tests.server.gunicorn import GUNICORN, newest_worker, serving
 from tests.waiting import wait_until
@@ -21,6 +23,7 @@ OTHERS = 400
 """Connections. With the forms they are more than a process with so many files can have."""
 
 
+@pytest.mark.needs("/proc", "prlimit")
 def test_a_worker_takes_no_more_connections_than_it_has_files(tmp_path: Path) -> None:
     """A process that finds no descriptor for a connection ends, and with it all requests that it has in hand."""
     command = ("prlimit", f"--nofile={FILES}:{FILES}", *GUNICORN)
@@ -65,6 +68,7 @@ run()
 """A gunicorn whose worker, when the file is there, pauses after a look at the socket: a signal then ends it at once."""
 
 
+@pytest.mark.needs("/proc")
 def test_connections_that_wait_on_the_socket_are_served_before_it_stops(tmp_path: Path) -> None:
     pause = tmp_path / "pause"
     with serving(tmp_path, command=(sys.executable, "-c", PAUSED), PAUSE=str(pause)) as server, ExitStack() as stack:

@@ -66,6 +66,7 @@ def test_posts_that_hang_in_the_mail_server_keep_nobody_else_waiting(tmp_path: P
     assert kept == [State.WAITING] * 2 * THREADS
 
 
+@pytest.mark.needs("/proc")
 def test_forms_that_are_handed_over_when_the_service_is_told_to_stop_arrive(tmp_path: Path) -> None:
     """So many at once: half of the threads hand over, and a quarter waits for them."""
     forms = THREADS * 3 // 4

@@ -114,6 +114,7 @@ def test_a_client_that_sends_nothing_is_left(shared: Watched) -> None:
 ENDS = {"killed": signal.SIGKILL, "reloaded": signal.SIGHUP, "killed anew": signal.SIGKILL, "again": signal.SIGHUP}
 
 
+@pytest.mark.needs("/proc")
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 def test_a_new_worker_begins_anew_and_nobody_is_refused_meanwhile(shared: Watched, end: int) -> None:
     server = shared.server
@@ -133,6 +134,7 @@ def test_a_new_worker_begins_anew_and_nobody_is_refused_meanwhile(shared: Watche
     assert shared.count() == 0
 
 
+@pytest.mark.needs("/proc")
 def test_a_new_program_listens_beside_the_old_one(tmp_path: Path) -> None:
     with watching(tmp_path, command=(f"{sys.prefix}/bin/gunicorn",)) as watched:
         server = watched.server

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 
+import pytest
+
 from tests.pages import README
 from tests.server.gunicorn import Server
 
@@ -13,6 +15,7 @@ SECONDS = re.compile(r'(?<=^Retry-After: )\d+|(?<="retry_after_seconds":)\d+|(?<
 """What the time between two commands changes."""
 
 
+@pytest.mark.needs("curl")
 def test_the_answers_are_those_that_are_shown(shared_server: Server) -> None:
     """No other test posts a form to this server from 127.0.0.1."""
     examples = EXAMPLE.findall(README.text)

@@ -61,13 +61,19 @@ def test_a_service_that_could_take_no_form_stops(tmp_path: Path) -> None:
     assert "import of email_validator halted" in "".join(refused(tmp_path, GUNICORN, {}, ["email_validator"]))
 
 
-def test_a_store_that_takes_no_message_stops_the_start(tmp_path: Path) -> None:
-    result = disks.run(disks.FULL, tmp_path, [*GUNICORN], BIND="127.0.0.1:0")
+@pytest.mark.needs("mount namespaces")
+@pytest.mark.parametrize(
+    ("disk", "reason"),
+    [(disks.FULL, "No space left on device"), (disks.READ_ONLY, "Read-only file system")],
+    ids=["full", "read-only"],
+)
+def test_a_store_that_takes_no_message_stops_the_start(tmp_path: Path, disk: str, reason: str) -> None:
+    result = disks.run(disk, tmp_path, [*GUNICORN], BIND="127.0.0.1:0")
 
     assert result.returncode != 0
     starting, line = result.stderr.splitlines()
     assert "Starting gunicorn" in starting
-    assert line == f"MAIL_DIR='{tmp_path}/mail': expected {PRIVATE_DIRECTORY}: No space left on device"
+    assert line == f"MAIL_DIR='{tmp_path}/mail': expected {PRIVATE_DIRECTORY}: {reason}"
 
 
 RELOAD = """
@@ -86,6 +92,7 @@ with serving(directory) as server:
 """
 
 
+@pytest.mark.needs("mount namespaces")
 def test_a_disk_that_is_full_stops_no_reload(tmp_path: Path) -> None:
     result = disks.run(disks.TMPFS, tmp_path, [sys.executable, "-c", RELOAD, str(tmp_path)])
 
