@@ -12,6 +12,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -133,6 +134,16 @@ def test_a_message_that_somebody_hands_over_until_it_is_locked_is_not_claimed(
         assert claim is None
 
 
+def test_messages_stored_at_the_same_time_are_kept_once_each(make_mailer: MakeMailer, mail_dir: Path) -> None:
+    messages = [Message(f"<{n}@example.com>", CONTENT + b"%d\r\n" % n) for n in range(64)]
+    mailer = make_mailer()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(mailer.deliver, messages))
+
+    assert contents(mail_dir) == sorted(message.content.replace(b"\r\n", b"\n") for message in messages)
+
+
 @pytest.mark.parametrize(
     ("state", "flags"), [*((state, "DFPRST") for state in NAMES), ("waiting", ""), ("in doubt", "F")]
 )
@@ -243,12 +254,16 @@ def test_a_disk_that_takes_a_part_of_a_message_is_found_out_and_stores_nothing(
 
 
 @pytest.mark.needs("mount namespaces")
-def test_a_disk_without_inodes_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("disk", "said"),
+    [(disks.WITHOUT_INODES, "No space left on device"), (disks.READ_ONLY, "Read-only file system")],
+)
+def test_a_real_disk_says_why_it_takes_no_message(tmp_path: Path, disk: str, said: str) -> None:
     check = "import os, pathlib, app.mail.spool; app.mail.spool.Spool(pathlib.Path(os.environ['MAIL_DIR'])).check()"
 
-    result = disks.run(disks.WITHOUT_INODES, tmp_path, [sys.executable, "-c", check])
+    result = disks.run(disk, tmp_path, [sys.executable, "-c", check])
 
-    assert "No space left on device" in result.stderr
+    assert said in result.stderr
 
 
 @pytest.fixture
