@@ -62,6 +62,7 @@ REQUESTS = {
         "keep-alive": GET + b"Connection: keep-alive\r\n\r\n",
         "HTTP/1.0": GET.replace(b"1.1", b"1.0") + b"Connection: keep-alive\r\n\r\n",
         "body that is not read": GET + b"Content-Length: 10\r\n\r\n" + b"a" * 10,
+        "broken chunks that are not read": GET + CHUNKS + b"zz\r\nabc",
         "part of a body that is not read": GET + b"Content-Length: 100000\r\n\r\n" + b"a" * 10,
     },
 }

@@ -137,6 +137,7 @@ def test_an_exception_is_told_with_its_class_and_no_word_of_the_visitors(
 REQUESTS: dict[str, tuple[int, dict[str, Any], dict[str, str]]] = {
     "a page": (200, HEALTH, {"http.method": "GET", "http.route": "/api/v1/health"}),
     "a form": (200, {}, VIEW),
+    "a refused form": (400, {"body": ("text/plain", WORD.encode())}, VIEW),
     "a wrong method": (405, {"method": "DELETE"}, {"http.method": "DELETE"}),
     "an unknown path": (404, {"method": "GET", "path": f"/{WORD}"}, {"http.method": "GET"}),
     "an unknown path and method": (404, STRANGE, OTHER),
