@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, Playwright, expect, sync_playwright
 
-from app.contact.antispam import MIN_AGE_SECONDS
 from tests.browser.relay import Relay, relaying
 from tests.browser.visitor import VIEWPORTS, Visitor
 from tests.browser.website import Website, serving_form
@@ -112,10 +110,10 @@ def visit(context: BrowserContext, website: Website) -> Iterator[Visit]:
         if "CORS request did not succeed" not in error.message:
             failures.append(error.message)
 
-    def visit(port: int, path: str | None = None, query: str = "") -> Visitor:
+    def visit(port: int, path: str | None = None, query: str = "", *, is_slow: bool = True) -> Visitor:
         page = context.new_page()
         page.on("pageerror", note)
-        visitor = Visitor(page, website.address(f"http://127.0.0.1:{port}", path, query))
+        visitor = Visitor(page, website.address(f"http://127.0.0.1:{port}", path, query), is_slow=is_slow)
         visitor.open()
         return visitor
 
@@ -131,11 +129,9 @@ def visitor(service: Server, visit: Visit) -> Visitor:
 @pytest.fixture
 def later(visitor: Visitor, relay: Relay) -> Later:
     """Half a minute passes for the visitor, and for the service a new one comes."""
-    visitor.page.clock.install()
-    visitor.open()
+    visitor.take_clock()
 
     def wait() -> None:
-        time.sleep(MIN_AGE_SECONDS)  # by the service's clock, too, the form must be old enough
         visitor.page.clock.fast_forward(31_000)
         relay.take_new_address()
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Edits, Later, Visit
 from tests.browser.relay import Relay
-from tests.browser.steps import DOUBT, OK, RECEIVED, adding, answer_with, lines_of
-from tests.browser.visitor import FIELDS, VIEWPORTS, Visitor
-from tests.mail.server import SmtpServer, parse
+from tests.browser.steps import AGAIN, ASKED_AGAIN, DOUBT, NOT_SENT, OK, adding, lines_of
+from tests.browser.visitor import FIELDS, VIEWPORTS, WAYS, Visitor
+from tests.mail.server import SmtpServer
 from tests.server.gunicorn import Server
 from tests.waiting import wait_until
 
 REPEATED = "Aviso: Puede estar repetida: se perdió la respuesta al primer envío."
+STOP = "Dejar de esperar"
+LEAVE = "No, dejarlo así"
 
 
 def patient(milliseconds: int) -> str:
@@ -33,6 +35,95 @@ def answer(mail_server: SmtpServer) -> Iterator[threading.Event]:
     answer.set()  # the service would not stop before
 
 
+def send_and_wait(visitor: Visitor, mail_server: SmtpServer, seconds: int) -> None:
+    """So long after the message has arrived there is still no answer."""
+    visitor.send()
+    wait_until(lambda: mail_server.arrivals)
+    visitor.page.clock.run_for(seconds * 1000)
+
+
+def wait_for_half_a_minute(visitor: Visitor, mail_server: SmtpServer, _: Relay) -> None:
+    send_and_wait(visitor, mail_server, 30)
+
+
+def give_up(visitor: Visitor, mail_server: SmtpServer, _: Relay) -> None:
+    send_and_wait(visitor, mail_server, 10)
+    visitor.button(STOP).click()
+
+
+def lose_the_connection(visitor: Visitor, mail_server: SmtpServer, relay: Relay) -> None:
+    mail_server.on_message = relay.cut
+    visitor.send()
+
+
+Loss = Callable[[Visitor, SmtpServer, Relay], None]
+LOSSES: dict[Loss, str] = {
+    wait_for_half_a_minute: "Hemos esperado la respuesta 30 segundos y no ha llegado.",
+    give_up: "Hemos dejado de esperar la respuesta.",
+    lose_the_connection: "La conexión se ha cortado antes de que llegara nuestra respuesta.",
+}
+
+
+@pytest.mark.firefox
+@pytest.mark.parametrize("lose", LOSSES)
+def test_without_an_answer_the_visitor_decides_whether_it_is_sent_again(
+    visitor: Visitor, mail_server: SmtpServer, relay: Relay, later: Later, answer: threading.Event, lose: Loss
+) -> None:
+    visitor.fill()
+    lose(visitor, mail_server, relay)
+
+    visitor.sees_a_summary(DOUBT, f"{LOSSES[lose]} {ASKED_AGAIN}")
+    expect(visitor.request_id).to_be_hidden()
+    visitor.still_has_what_was_typed()
+    if lose is give_up:
+        visitor.record("question")
+    assert len(visitor.posts) == 1
+    answer.set()
+    mail_server.on_message = lambda: None
+    later()
+    visitor.send(AGAIN)
+    visitor.sees_the_end()
+    assert [line for line in lines_of(mail_server, 1) if line.startswith(("Aviso", "Ts"))] == [REPEATED]
+
+
+def test_in_airplane_mode_nothing_is_in_doubt(visitor: Visitor, mail_server: SmtpServer) -> None:
+    visitor.fill()
+    visitor.page.context.set_offline(True)
+    visitor.send()
+
+    visitor.sees_a_summary(NOT_SENT, "No hay conexión a internet: envíela cuando la recupere.")
+    visitor.still_has_what_was_typed()
+    visitor.record("offline")
+    visitor.page.context.set_offline(False)
+    visitor.send(AGAIN)
+
+    visitor.sees_the_end()
+    assert not [line for line in lines_of(mail_server) if "Aviso" in line]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_page_that_was_left_while_it_was_sent_asks(
+    visitor: Visitor, mail_server: SmtpServer, relay: Relay, answer: threading.Event, way: str
+) -> None:
+    visitor.fill("ventas")
+    visitor.field("tema").select_option("Otro tema")
+    visitor.send()
+    wait_until(lambda: mail_server.arrivals)
+    WAYS[way](visitor.page)
+
+    visitor.sees_a_summary(DOUBT, ASKED_AGAIN)
+    answer.set()
+    relay.take_new_address()
+    visitor.still_has_what_was_typed()
+    expect(visitor.field("tema")).to_have_value("Otro tema")
+    visitor.solve()
+    visitor.send(AGAIN)
+    visitor.sees_the_end()
+    assert {"Tema: Otro tema", REPEATED} <= set(lines_of(mail_server, 1))
+    visitor.page.reload()
+    expect(visitor.summary).to_be_hidden()
+
+
 @pytest.mark.firefox
 def test_while_it_is_sent_nothing_can_be_edited_and_the_button_keeps_the_focus(
     visitor: Visitor, mail_server: SmtpServer, answer: threading.Event
@@ -44,167 +135,59 @@ def test_while_it_is_sent_nothing_can_be_edited_and_the_button_keeps_the_focus(
     expect(visitor.button("Enviando…")).to_be_focused()
     expect(visitor.button("Enviando…")).to_be_disabled()
     expect(visitor.status).to_have_text("Enviando…")
-    for name in FIELDS:
-        expect(visitor.field(name)).to_be_disabled()
+    expect(visitor.page.locator("form :is(input, textarea):enabled")).to_have_count(0)
     visitor.page.keyboard.type(" ")
     visitor.page.keyboard.press("Enter")
     # From here on it takes longer than it should.
     expect(visitor.progress).to_have_text("Está tardando más de lo habitual.")
-    expect(visitor.button("Dejar de esperar")).to_be_hidden()
+    expect(visitor.button(STOP)).to_be_hidden()
     visitor.record("sending")
     answer.set()
     visitor.sees_the_end()
     assert len(visitor.posts) == len(mail_server.arrivals) == 1
 
 
-def test_who_gives_up_after_ten_seconds_is_asked_before_it_is_sent_again(
+def test_no_way_leads_around_the_question_and_a_no_loses_nothing(
     visitor: Visitor, mail_server: SmtpServer, later: Later, answer: threading.Event
 ) -> None:
     visitor.page.evaluate(patient(30_000))
     visitor.fill()
-    visitor.send()
-    wait_until(lambda: mail_server.arrivals)
-    visitor.page.clock.run_for(10_000)
+    send_and_wait(visitor, mail_server, 10)
     visitor.record("giving-up")
-    visitor.button("Dejar de esperar").click()
+    visitor.button(STOP).click()
 
-    visitor.sees_a_summary(DOUBT, "Hemos dejado de esperar la respuesta.", "¿Quiere enviarla otra vez?")
     expect(visitor.button("Enviar solicitud")).to_be_hidden()
-    visitor.still_has_what_was_typed()
-    visitor.record("question")
-    # No way leads around the question, and a "no" loses nothing.
     visitor.field("nombre").press("Enter")
     expect(visitor.summary).to_be_focused()
-    visitor.button("No, dejarlo así").click()
+    visitor.button(LEAVE).click()
     expect(visitor.summary).to_be_hidden()
-    expect(visitor.button("Enviar otra vez")).to_be_focused()
+    expect(visitor.button(AGAIN)).to_be_focused()
     expect(visitor.status).to_have_text("No se ha enviado otra vez.")
     visitor.still_has_what_was_typed()
     assert len(visitor.posts) == 1
 
     answer.set()
     later()
-    visitor.button("Enviar otra vez").click()
-    expect(visitor.confirmation).to_contain_text(RECEIVED)
+    visitor.send(AGAIN)
+    visitor.sees_the_end()
     assert REPEATED in lines_of(mail_server, 1)
 
 
-def test_without_an_answer_for_half_a_minute_the_page_asks(
-    visitor: Visitor, mail_server: SmtpServer, later: Later, answer: threading.Event
-) -> None:
-    visitor.fill()
-    visitor.send()
-    wait_until(lambda: mail_server.arrivals)
-    visitor.page.clock.run_for(30_000)
-
-    visitor.sees_a_summary(DOUBT, "Hemos esperado la respuesta 30 segundos y no ha llegado.")
-    answer.set()
-    later()
-    visitor.button("Enviar otra vez").click()
-    expect(visitor.confirmation).to_contain_text(RECEIVED)
-    assert REPEATED in lines_of(mail_server, 1)
-    assert not [line for line in lines_of(mail_server, 1) if line.startswith("Ts")]
-
-
-@pytest.mark.firefox
-def test_a_connection_that_breaks_after_the_message_has_arrived(
-    visitor: Visitor, mail_server: SmtpServer, relay: Relay
-) -> None:
-    mail_server.on_message = relay.cut
-    visitor.fill()
-    visitor.send()
-
-    visitor.sees_a_summary(DOUBT, "La conexión se ha cortado antes de que llegara nuestra respuesta.")
-    expect(visitor.request_id).to_be_hidden()
-    visitor.still_has_what_was_typed()
-    mail_server.on_message = lambda: None
-    relay.take_new_address()
-    visitor.button("Enviar otra vez").click()
-    expect(visitor.confirmation).to_contain_text(RECEIVED)
-    assert REPEATED in lines_of(mail_server, 1)
-
-
-def test_in_airplane_mode_nothing_is_in_doubt(visitor: Visitor, mail_server: SmtpServer) -> None:
-    visitor.fill()
-    visitor.page.context.set_offline(True)
-    visitor.send()
-
-    visitor.sees_a_summary("Su solicitud no se ha enviado", "No hay conexión a internet: envíela cuando la recupere.")
-    visitor.still_has_what_was_typed()
-    visitor.record("offline")
-    visitor.page.context.set_offline(False)
-    visitor.button("Enviar otra vez").click()
-
-    expect(visitor.confirmation).to_contain_text(RECEIVED)
-    assert not [line for line in lines_of(mail_server) if "Aviso" in line]
-
-
-@pytest.mark.parametrize("way", ["reloaded", "left and come back to"])
-def test_a_page_that_was_left_while_it_was_sent_asks(
-    visitor: Visitor, mail_server: SmtpServer, relay: Relay, answer: threading.Event, way: str
-) -> None:
-    visitor.fill("ventas")
-    visitor.field("tema").select_option("Otro tema")
-    visitor.send()
-    wait_until(lambda: mail_server.arrivals)
-    visitor.leave(way)
-
-    visitor.sees_a_summary(DOUBT, "¿Quiere enviarla otra vez?")
-    answer.set()
-    relay.take_new_address()
-    visitor.still_has_what_was_typed()
-    expect(visitor.field("tema")).to_have_value("Otro tema")
-    visitor.field("captcha_input").fill(visitor.hear_captcha())
-    visitor.button("Enviar otra vez").click()
-    expect(visitor.confirmation).to_contain_text(RECEIVED)
-    assert {"Tema: Otro tema", REPEATED} <= set(lines_of(mail_server, 1))
-    visitor.page.reload()
-    expect(visitor.summary).to_be_hidden()
-
-
-@pytest.mark.parametrize("way", ["reloaded", "left and come back to"])
-def test_a_confirmation_comes_back_and_can_be_corrected(
-    visitor: Visitor, mail_server: SmtpServer, later: Later, way: str
-) -> None:
-    visitor.fill("ventas")
-    visitor.send()
-    visitor.sees_the_end()
-    visitor.leave(way)
-    visitor.sees_the_end()
-    reference = parse(mail_server.arrivals[0])["X-Reference"]
-    expect(visitor.confirmation).to_contain_text(reference)
-    expect(visitor.confirmation.locator("pre")).to_contain_text(FIELDS["mensaje"])
-
-    visitor.button("Corregir el correo").click()
-    visitor.leave(way)
-    note = f"Esta solicitud corrige el correo de la solicitud {reference}."
-    expect(visitor.page.get_by_text(note)).to_be_visible()
-    visitor.still_has_what_was_typed()
-    later()
-    visitor.field("captcha_input").fill(visitor.hear_captcha())
-    visitor.send()
-    visitor.sees_the_end()
-    assert f"Aviso: {note}" in lines_of(mail_server, 1)
-
-
-@pytest.mark.parametrize("button", ["Dejar de esperar", "No, dejarlo así"])
+@pytest.mark.parametrize("clicks", [[STOP], [STOP, LEAVE]], ids=" ".join)
 def test_a_double_click_on_a_button_that_gives_way_to_another_does_not_send(
-    visitor: Visitor, mail_server: SmtpServer, later: Later, answer: threading.Event, button: str
+    visitor: Visitor, mail_server: SmtpServer, later: Later, answer: threading.Event, clicks: list[str]
 ) -> None:
     visitor.page.set_viewport_size(VIEWPORTS["phone"])  # on which one button takes the place of the other
     visitor.fill()
-    visitor.send()
-    wait_until(lambda: mail_server.arrivals)
-    visitor.page.clock.run_for(10_000)
-    if button != "Dejar de esperar":
-        visitor.button("Dejar de esperar").click()
-    visitor.button(button).dblclick()
+    send_and_wait(visitor, mail_server, 10)
+    for button in clicks:
+        visitor.button(button).dblclick()
 
-    expect(visitor.button("Enviar otra vez")).to_be_visible()
+    expect(visitor.button(AGAIN)).to_be_visible()
     answer.set()
     later()
-    visitor.button("Enviar otra vez").click()
-    expect(visitor.confirmation).to_contain_text(RECEIVED)
+    visitor.send(AGAIN)
+    visitor.sees_the_end()
     assert len(visitor.posts) == len(mail_server.arrivals) == 2
 
 
@@ -219,7 +202,7 @@ def test_a_page_that_is_left_comes_back_as_it_was(service: Server, visit: Visit,
     visitor.field("boletin").check()
 
     def comes_back() -> None:
-        visitor.leave("left and come back to")
+        WAYS["left and come back to"](visitor.page)
         visitor.still_has_what_was_typed()
         expect(visitor.field("sector")).to_have_value("Servicios")
         expect(visitor.field("tema")).to_be_hidden()
@@ -227,7 +210,7 @@ def test_a_page_that_is_left_comes_back_as_it_was(service: Server, visit: Visit,
 
     comes_back()
     visitor.page.route("**/api/v1/contact", lambda route: route.abort())
-    visitor.field("captcha_input").fill(visitor.hear_captcha())
+    visitor.solve()
     visitor.send()
     visitor.sees_a_summary(DOUBT)
     comes_back()
@@ -235,9 +218,8 @@ def test_a_page_that_is_left_comes_back_as_it_was(service: Server, visit: Visit,
 
 
 def test_another_form_has_nothing_of_the_one_before(unserved: Visitor) -> None:
-    answer_with(unserved, **OK)
-    unserved.fill()
-    unserved.send()
+    unserved.is_answered(**OK)
+    unserved.fill_and_send()
     unserved.sees_the_end()
     unserved.button("Corregir el correo").click()
     unserved.field("nombre").fill("")
@@ -245,16 +227,16 @@ def test_another_form_has_nothing_of_the_one_before(unserved: Visitor) -> None:
     unserved.send()
     unserved.field("nombre").fill("María")
     unserved.page.unroute_all()
-    unserved.field("captcha_input").fill(unserved.hear_captcha())
+    unserved.solve()
     unserved.send()
     unserved.send()
     unserved.sees_a_summary(DOUBT)
     unserved.button("Cancelar la corrección").click()
-    expect(unserved.confirmation).to_contain_text("Le escribiremos a maria@example.com.")
-    expect(unserved.field("email")).to_have_value("maria@example.com")
+    expect(unserved.confirmation).to_contain_text(f"Le escribiremos a {FIELDS['email']}.")
+    expect(unserved.field("email")).to_have_value(FIELDS["email"])
     unserved.button("Enviar otra solicitud").click()
-    for said in (".error", "[role=alert]", "[data-part=question]", "[data-part=slip]", "[data-part=correction]"):
-        expect(unserved.page.locator(said).locator("visible=true")).to_have_count(0)
+    said = ".error, [role=alert], [data-part=question], [data-part=slip], [data-part=correction]"
+    expect(unserved.page.locator(said).locator("visible=true")).to_have_count(0)
     unserved.page.reload()
     expect(unserved.button("Enviar solicitud")).to_be_enabled()
     expect(unserved.field("nombre")).to_have_value("")

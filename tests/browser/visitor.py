@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, get_args
+from collections.abc import Callable
+from typing import Any, Literal, get_args
 
 from playwright.sync_api import Locator, Page, Request, ViewportSize, expect
 
 from app.contact.antispam import MIN_AGE_SECONDS
 from tests.chromium import ROOT, axe_findings
+from tests.factories import REQUEST_ID
 
 SCREENSHOTS = ROOT / "build" / "screenshots"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -29,6 +31,14 @@ Object.defineProperty(window, "speechSynthesis", { value: Object.assign(new Even
 """
 """A browser without a screen has no voices: this one writes down what it would say."""
 
+AGED = f"""{{
+  const now = Date.now.bind(Date);
+  let age = {(MIN_AGE_SECONDS + 1) * 1000};
+  Date.now = () => now() - age;
+  addEventListener("load", () => {{ age = 0; }});
+}}"""
+"""A clock by which the form is old enough once it is there, so that no test needs to wait."""
+
 FIELDS = {
     "nombre": "María Ñúñez",
     "empresa": "Comercio Ejemplo S.L.",
@@ -37,56 +47,81 @@ FIELDS = {
     "mensaje": "Quisiera una demostración.\n¿Es posible el jueves?",
 }
 
-
-def aged(seconds: int) -> str:
-    """A script with a clock by which the form is so many seconds old once it is there; the last script counts."""
-    return f"""
-(now => {{
-  let age = {seconds * 1000};
-  Date.now = () => now() - age;
-  addEventListener("load", () => {{ age = 0; }});
-}})(window.rightNow ??= Date.now.bind(Date))
-"""
+WAYS: dict[str, Callable[[Page], object]] = {
+    "reloaded": Page.reload,
+    "left and come back to": lambda page: (page.goto("about:blank"), page.go_back()),
+}
+"""How a page comes back."""
 
 
 class Visitor:
     """A page with the form, and the requests that it sends to the service."""
 
-    def __init__(self, page: Page, url: str) -> None:
+    def __init__(self, page: Page, url: str, *, is_slow: bool = True) -> None:
         self.page = page
         self.url = url
         self.posts: list[Request] = []
         page.add_init_script(VOICE)
-        page.add_init_script(aged(MIN_AGE_SECONDS + 1))  # so that no test needs to wait
+        if is_slow:
+            page.add_init_script(AGED)
         page.on("request", lambda request: self.posts.append(request) if request.method == "POST" else None)
+        self.summary = self.part("summary")
+        self.faults = self.part("faults")
+        """The list of the fields to look at."""
+        self.progress = self.part("progress")
+        """What is said beside the button."""
+        self.request_id = self.summary.locator("code")
+        """The id of the request that failed."""
+        self.confirmation = self.part("end")
+        self.status = page.get_by_role("status")
+        """What screen readers are told without a move of the focus."""
 
     def open(self) -> None:
         self.page.goto(self.url)
 
-    def leave(self, way: str) -> None:
-        if way == "reloaded":
-            self.page.reload()
-        else:
-            self.page.goto("about:blank")
-            self.page.go_back()
+    def take_clock(self) -> None:
+        """Open the form with a clock that the test can put forward."""
+        self.page.clock.install()
+        self.page.add_init_script(AGED)
+        self.open()
+
+    def is_answered(self, *, rate_limit: str = "", **answer: Any) -> None:
+        """Let the contact path answer so, with a request id."""
+        headers = {
+            "Access-Control-Allow-Origin": "*",
+            "Access-Control-Expose-Headers": "RateLimit, X-Request-ID",
+            "X-Request-ID": REQUEST_ID,
+            "RateLimit": rate_limit,
+        }
+        self.page.route("**/api/v1/contact", lambda route: route.fulfill(headers=headers, **answer))
 
     def fill(self, kind: str = "demo", **changes: str) -> None:
         """Fill in everything, the captcha included."""
         self.choose(kind)
         for name, value in (FIELDS | changes).items():
             self.field(name).fill(value)
+        self.solve()
+
+    def solve(self) -> None:
         self.field("captcha_input").fill(self.hear_captcha().lower())
 
     def hear_captcha(self) -> str:
         """The code as it is read out to those who cannot see it."""
-        self.page.locator("[data-part=listen]").click()
+        self.part("listen").click()
         return "".join(re.findall(r"\w", self.page.evaluate("window.spoken")))
 
-    def send(self) -> None:
-        self.button("Enviar solicitud").click()
+    def fill_and_send(self, kind: str = "demo", **changes: str) -> None:
+        self.fill(kind, **changes)
+        self.send()
+
+    def send(self, button: str = "Enviar solicitud") -> None:
+        self.button(button).click()
 
     def choose(self, kind: str) -> None:
         self.page.locator(f"[name=form_type][value={kind}]").check()
+
+    def part(self, name: str) -> Locator:
+        return self.page.locator(f"[data-part={name}]")
 
     def field(self, name: str) -> Locator:
         return self.page.locator(f"[name={name}]")
@@ -97,34 +132,6 @@ class Visitor:
     def button(self, name: str) -> Locator:
         return self.page.get_by_role("button", name=name)
 
-    @property
-    def summary(self) -> Locator:
-        return self.page.locator("[data-part=summary]")
-
-    @property
-    def faults(self) -> Locator:
-        """The list of the fields to look at."""
-        return self.page.locator("[data-part=faults]")
-
-    @property
-    def progress(self) -> Locator:
-        """What is said beside the button."""
-        return self.page.locator("[data-part=progress]")
-
-    @property
-    def request_id(self) -> Locator:
-        """The id of the request that failed."""
-        return self.summary.locator("code")
-
-    @property
-    def confirmation(self) -> Locator:
-        return self.page.locator("[data-part=end]")
-
-    @property
-    def status(self) -> Locator:
-        """What screen readers are told without a move of the focus."""
-        return self.page.get_by_role("status")
-
     def sees_a_fault_at(self, name: str, text: str | re.Pattern[str]) -> None:
         field = self.field(name).first
         expect(self.error(name)).to_have_text(text)
@@ -132,6 +139,10 @@ class Visitor:
         described = self.page.locator("[aria-invalid=true]").first
         expect(described).to_have_accessible_description(re.compile(re.escape(self.error(name).inner_text())))
         assert described.evaluate("(element, field) => element.contains(field)", field.element_handle())
+
+    def sees_a_list_of_faults(self, *texts: str) -> None:
+        expect(self.faults).to_be_focused()
+        expect(self.faults.get_by_role("link")).to_have_text(texts)
 
     def sees_a_summary(self, *texts: str) -> None:
         expect(self.summary).to_be_focused()
@@ -143,7 +154,7 @@ class Visitor:
         expect(heading).to_be_focused()
         expect(heading).to_be_in_viewport(ratio=0.95)
 
-    def still_has_what_was_typed(self, **changes: str) -> None:
+    def still_has_what_was_typed(self, **changes: str | re.Pattern[str]) -> None:
         for name, value in (FIELDS | changes).items():
             expect(self.field(name)).to_have_value(value)
 
