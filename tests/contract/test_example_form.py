@@ -24,17 +24,7 @@ MODULE = (FOLDER / "contact-form.js").read_text()
 (_TEXTS,) = re.findall('id="contact-texts">(.*?)</script>', (FOLDER / "index.html").read_text(), re.DOTALL)
 TEXTS = json.loads(_TEXTS)
 
-OWN_FIELDS = {
-    "tema": "ventas",
-    "tipo_de_partner": "distribuidor",
-    "sector": "onboarding",
-    "volumen_mensual": "onboarding",
-}
-"""The fields that only one kind of form has."""
-
-AGE_REASONS = {"too_early", "expired"}
-
-SET_BY_MODULE = {"ts", "captcha_expected"}
+SCHEMA = ContactSchema().fields
 
 Attributes = dict[str, str | None]
 
@@ -74,45 +64,8 @@ class Page(HTMLParser):
 
 
 PAGE = Page()
-
-
-def test_the_kinds_are_those_of_the_service() -> None:
-    assert tuple(radio["value"] for radio in PAGE.named("form_type")) == FORM_TYPES
-
-
-def test_the_fields_are_those_of_the_service_and_those_of_one_kind() -> None:
-    own = {name: kind for name, kind in PAGE.kinds.items() if kind is not None}
-
-    assert own == OWN_FIELDS
-    assert own.keys() == ASKED.keys()
-    assert (PAGE.kinds.keys() - own.keys()) | SET_BY_MODULE == ContactSchema().fields.keys()
-
-
-def test_the_sales_team_reads_the_labels_of_the_form() -> None:
-    assert {name: PAGE.labels[name] for name in OWN_FIELDS} == {name: ASKED[name] for name in OWN_FIELDS}
-
-
-@pytest.mark.parametrize("name", ContactSchema().fields)
-def test_no_field_takes_more_than_the_service_does(name: str) -> None:
-    limits = [check.max for check in ContactSchema().fields[name].validators if isinstance(check, Length)]
-    if name == "captcha_input":
-        limits = [CAPTCHA_LENGTH]
-    if name == "email":
-        limits = [MAX_ADDRESS_BYTES]
-
-    lengths = [int(attributes["maxlength"] or 0) for attributes in PAGE.named(name) if "maxlength" in attributes]
-
-    assert lengths == limits
-
-
-def test_required_is_what_the_service_requires_and_the_name() -> None:
-    required = {name for name, field in ContactSchema().fields.items() if field.required}
-
-    assert {attributes["name"] for _, attributes in PAGE.elements if "required" in attributes} == required | {
-        "nombre",
-        "captcha_input",
-    }
-    assert not [attributes for _, attributes in PAGE.elements if "checked" in attributes]
+(FORM,) = (attributes for tag, attributes in PAGE.elements if tag == "form")
+ADDRESSES = {attributes[name] for _, attributes in PAGE.elements for name in ("src", "href") if name in attributes}
 
 
 def table(name: str) -> dict[str, str]:
@@ -121,17 +74,67 @@ def table(name: str) -> dict[str, str]:
     return dict(re.findall(r'([\w.]+)"?: "(\w+)"', rows))
 
 
-def test_every_error_that_a_visitor_can_meet_has_a_text() -> None:
-    kinds = table("KINDS")
-    named = table("FIELDS").keys() | kinds.keys()
-    others = {code for code in ErrorCode if code not in named}
+def number(name: str) -> int:
+    (digits,) = re.findall(f"^const {name} = ([\\d_]+);", MODULE, re.MULTILINE)
+    return int(digits)
 
-    assert named - {"offline", "invalid_body.too_large", "429"} <= set(map(str, ErrorCode))
-    assert [code for code in others if code.status >= 500] == [ErrorCode.INTERNAL_ERROR], "leaves it in doubt"
-    assert set(TEXTS["titles"]) == set(TEXTS["endings"]) == {"wait", "not_sent", "doubt", "site"}
-    not_sent = {name for name, kind in kinds.items() if kind == "not_sent"}
-    assert {"wait", "doubt", "site"} | not_sent <= TEXTS["errors"].keys()
-    assert {f"too_fast.{reason}" for reason in AGE_REASONS} <= TEXTS["errors"].keys()
+
+OWN_FIELDS = {
+    "tema": "ventas",
+    "tipo_de_partner": "distribuidor",
+    "sector": "onboarding",
+    "volumen_mensual": "onboarding",
+}
+"""The fields that only one kind of form has."""
+SET_BY_MODULE = {"ts", "captcha_expected"}
+REQUIRED = {name for name, field in SCHEMA.items() if field.required} | {"nombre", "captcha_input"}
+KINDS = table("KINDS")
+NAMED = table("FIELDS").keys() | KINDS.keys()
+AGE_REASONS = {"too_early", "expired"}
+OUTCOMES = {"wait", "not_sent", "doubt", "site"}
+EXPLAINED = {"wait", "doubt", "site"} | {name for name, kind in KINDS.items() if kind == "not_sent"}
+FILES = {"contact-form.css", "contact-form.js", "page.css"}
+LINKS = {"/", "/privacidad", "data:,", "mailto:ventas@example.com"}
+
+FACTS = {
+    "the kinds": (tuple(radio["value"] for radio in PAGE.named("form_type")), FORM_TYPES),
+    "no kind is chosen": ([attributes for _, attributes in PAGE.elements if "checked" in attributes], []),
+    "the fields": (PAGE.kinds.keys() - OWN_FIELDS.keys() | SET_BY_MODULE, SCHEMA.keys()),
+    "the fields of one kind": ({name: kind for name, kind in PAGE.kinds.items() if kind}, OWN_FIELDS),
+    "the labels that the sales team reads": ({name: PAGE.labels[name] for name in OWN_FIELDS}, ASKED),
+    "what is required": ({attributes["name"] for _, attributes in PAGE.elements if "required" in attributes}, REQUIRED),
+    "the characters of the captcha": (number("CAPTCHA_LENGTH"), CAPTCHA_LENGTH),
+    "the least age": (number("MIN_AGE_MS"), MIN_AGE_SECONDS * 1000),
+    "the greatest age": (number("MAX_AGE_MS"), MAX_AGE_SECONDS * 1000),
+    "no code that nobody answers": (
+        NAMED - {"offline", "invalid_body.too_large", "429"} - set(map(str, ErrorCode)),
+        set(),
+    ),
+    "what is left in doubt": ({code for code in ErrorCode if code.status >= 500} - NAMED, {ErrorCode.INTERNAL_ERROR}),
+    "a title for each outcome": (TEXTS["titles"].keys(), OUTCOMES),
+    "an ending for each outcome": (TEXTS["endings"].keys(), OUTCOMES),
+    "an error without a text": (EXPLAINED - TEXTS["errors"].keys(), set()),
+    "a clock without a text": ({f"too_fast.{reason}" for reason in AGE_REASONS} - TEXTS["errors"].keys(), set()),
+    "how it is sent": (FORM["method"], "post"),
+    "what the page needs": (ADDRESSES - LINKS, FILES),
+}
+
+
+@pytest.mark.parametrize(("example", "service"), FACTS.values(), ids=FACTS)
+def test_the_example_says_what_the_service_does(example: object, service: object) -> None:
+    assert example == service
+
+
+LIMITS = {"captcha_input": [CAPTCHA_LENGTH], "email": [MAX_ADDRESS_BYTES]}
+"""Of the fields for which the schema has no length."""
+
+
+@pytest.mark.parametrize("name", SCHEMA)
+def test_no_field_takes_more_than_the_service_does(name: str) -> None:
+    limits = [check.max for check in SCHEMA[name].validators if isinstance(check, Length)]
+    lengths = [int(attributes["maxlength"] or 0) for attributes in PAGE.named(name) if "maxlength" in attributes]
+
+    assert lengths == LIMITS.get(name, limits)
 
 
 @pytest.mark.parametrize("rendered_at", [1, 10_000_000])
@@ -143,26 +146,14 @@ def test_each_reason_of_too_fast_is_known(rendered_at: int) -> None:
     assert refused.value.details["reason"] in AGE_REASONS
 
 
-def test_the_numbers_of_the_module_are_those_of_the_service() -> None:
-    numbers = {
-        name: int(value.replace("_", ""))
-        for name, value in re.findall(r"^const (\w+) = ([\d_]+);", MODULE, re.MULTILINE)
-    }
-
-    assert numbers["CAPTCHA_LENGTH"] == CAPTCHA_LENGTH
-    assert numbers["MIN_AGE_MS"] == MIN_AGE_SECONDS * 1000
-    assert numbers["MAX_AGE_MS"] == MAX_AGE_SECONDS * 1000
-
-
 def test_the_honeypot_is_empty_and_outside_of_everybodys_reach() -> None:
     (honeypot,) = PAGE.named(HONEYPOT)
-    tags = [tag for tag, _ in PAGE.elements]
     position = [attributes for _, attributes in PAGE.elements].index(honeypot)
-    wrapper = PAGE.elements[position - 2][1]
+    (wrapping, wrapper), (label, _) = PAGE.elements[position - 2 : position]
 
     assert honeypot.get("value") is None
     assert honeypot["autocomplete"] == "off"
-    assert tags[position - 2 : position] == ["div", "label"]
+    assert (wrapping, label) == ("div", "label")
     assert "inert" in wrapper
     # A machine that reads the page takes it for a field like any other.
     assert honeypot.get("type", "text") == "text"
@@ -170,21 +161,12 @@ def test_the_honeypot_is_empty_and_outside_of_everybodys_reach() -> None:
 
 def test_the_form_posts_where_the_service_started_by_make_run_listens(tmp_path: Path) -> None:
     bind = Settings.from_env({"MAIL_DIR": str(tmp_path)}).bind
-    (form,) = (attributes for tag, attributes in PAGE.elements if tag == "form")
 
-    assert form["method"] == "post"
-    assert form["action"] == f"http://{bind}/api/v1/contact"
+    assert FORM["action"] == f"http://{bind}/api/v1/contact"
     assert "/api/v1/contact" in DOCUMENT["paths"]
     assert bind not in MODULE
 
 
-def test_the_page_needs_nothing_from_elsewhere() -> None:
-    addresses = [
-        attributes[name] or "" for _, attributes in PAGE.elements for name in ("src", "href") if name in attributes
-    ]
-
-    links = {"/", "/privacidad", "data:,", "mailto:ventas@example.com"}
-    files = {"contact-form.css", "contact-form.js", "page.css"}
-    assert set(addresses) - links == files
-    for path in map(FOLDER.joinpath, files):
-        assert not re.search(r"https?:|import\b|@import|url\(", path.read_text()), path
+@pytest.mark.parametrize("file", sorted(FILES))
+def test_no_file_asks_for_another(file: str) -> None:
+    assert not re.search(r"https?:|import\b|@import|url\(", (FOLDER / file).read_text())
