@@ -38,8 +38,7 @@ def test_what_a_visitor_sends_appears_in_the_open_inbox(context: BrowserContext,
     company = """<b title='"'>Sol & Mar"""
     visitor = Visitor(context.new_page(), SITE + path)
     visitor.open()
-    visitor.fill(empresa=company)
-    visitor.send()
+    visitor.fill_and_send(empresa=company)
     visitor.sees_the_end()
 
     page = inbox.page

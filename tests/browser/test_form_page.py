@@ -9,7 +9,6 @@ import time
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from tests.browser.steps import RECEIVED
 from tests.browser.visitor import THEMES, VIEWPORTS, Theme, Visitor
 from tests.browser.website import FOLDER, Website
 from tests.mail.server import SmtpServer, parse
@@ -59,9 +58,8 @@ def test_every_target_is_large_enough(unserved: Visitor) -> None:
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_the_confirmation_is_printed_on_one_sheet(visitor: Visitor, mail_server: SmtpServer, theme: Theme) -> None:
-    visitor.fill(mensaje="Una línea del mensaje.\n" * 200)
-    visitor.send()
-    expect(visitor.confirmation).to_contain_text(RECEIVED)
+    visitor.fill_and_send(mensaje="Una línea del mensaje.\n" * 200)
+    visitor.sees_the_end()
     visitor.page.get_by_text("Copia de su solicitud").click()
 
     visitor.page.emulate_media(color_scheme=theme, media="print")
@@ -70,8 +68,7 @@ def test_the_confirmation_is_printed_on_one_sheet(visitor: Visitor, mail_server:
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1
     expect(visitor.confirmation).to_contain_text(parse(mail_server.arrivals[0])["X-Reference"])
     expect(visitor.page.locator("pre")).to_be_hidden()
-    for name in ("Copiar", "Corregir el correo", "Enviar otra solicitud"):
-        expect(visitor.button(name)).to_be_hidden()
+    expect(visitor.page.locator("button:visible")).to_have_count(0)
     assert visitor.confirmation.evaluate("element => getComputedStyle(element).color") == "rgb(22, 34, 46)"
 
 

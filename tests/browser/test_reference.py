@@ -10,6 +10,11 @@ from docs import build_reference
 from tests.client import DOCUMENT
 
 SITE = "https://www.example.com"
+OPERATIONS = [
+    (method, operation["summary"])
+    for operations in DOCUMENT["paths"].values()
+    for method, operation in operations.items()
+]
 
 
 def test_the_page_shows_every_operation(context: BrowserContext, tmp_path: Path) -> None:
@@ -20,8 +25,7 @@ def test_the_page_shows_every_operation(context: BrowserContext, tmp_path: Path)
 
     page.goto(file.as_uri())
 
-    for operations in DOCUMENT["paths"].values():
-        for method, operation in operations.items():
-            heading = page.get_by_role("heading", name=operation["summary"], exact=True)
-            expect(heading).to_have_count(int(method != "options"))
     expect(page.get_by_text(f"curl {SITE}/api/v1/contact").first).to_be_visible()
+    names = page.get_by_role("heading").all_inner_texts()
+    shown = [summary for _, summary in OPERATIONS for name in names if name == summary]
+    assert shown == [summary for method, summary in OPERATIONS if method != "options"]

@@ -33,33 +33,23 @@ class Website:
 
 class _Handler(SimpleHTTPRequestHandler):
     def __init__(self, website: Website, *args: Any, **kwargs: Any) -> None:
-        self._website = website
-        self._policy = "default-src 'self'"
+        self._edits = website.edits
         super().__init__(*args, **kwargs)
 
     def do_GET(self) -> None:
-        _, target, file = urlsplit(self.path).path.split("/", 2)
+        _, quoted, file = urlsplit(self.path).path.split("/", 2)
         file = file or "index.html"
-        text = (FOLDER / file).read_text()
-        if file == "index.html":
-            text = self._pointed(text, unquote(target))
-        body = self._website.edits.get(file, str)(text).encode()
+        target = unquote(quoted)
+        service, path = urljoin(target, "/").removesuffix("/"), urlsplit(target).path
+        text, replaced = ACTION.subn(lambda known: service + (path or known[1]), (FOLDER / file).read_text())
+        assert replaced == (file == "index.html")
+        body = self._edits.get(file, str)(text).encode()
         self.send_response(200)
         self.send_header("Content-Type", f"{self.guess_type(file)}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Security-Policy", POLICY.replace("<service>", service))
         self.end_headers()
         self.wfile.write(body)
-
-    def _pointed(self, page: str, target: str) -> str:
-        service, path = urljoin(target, "/").removesuffix("/"), urlsplit(target).path
-        page, replaced = ACTION.subn(lambda known: service + (path or known[1]), page)
-        assert replaced == 1
-        self._policy = POLICY.replace("<service>", service)
-        return page
-
-    def end_headers(self) -> None:
-        self.send_header("Content-Security-Policy", self._policy)
-        super().end_headers()
 
     def log_message(self, *_: Any) -> None:
         pass
