@@ -110,6 +110,7 @@ def test_a_confirmation_can_be_corrected_and_comes_back(
     visitor.button("Corregir el correo").click()
     comes_back(visitor.page)
     note = f"Esta solicitud corrige el correo de la solicitud {reference}."
+    expect(visitor.page.get_by_text(note)).to_be_visible()
     expect(visitor.field("email")).to_have_accessible_description(note)
     expect(visitor.field("email")).to_be_focused()
     expect(visitor.page).to_have_title("Contacto comercial")
