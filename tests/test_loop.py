@@ -137,7 +137,7 @@ def test_all_loops_of_a_service_wind_down_before_one_is_waited_for(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     background = make_app().extensions["background"]
-    loops = background._loops
+    loops = background._loops  # nothing else shows them all
     waited_for: list[bool] = []
 
     with monkeypatch.context() as patch:

@@ -286,6 +286,7 @@ def test_a_message_is_taken_once_or_kept_in_its_state_and_delivered_once_by_a_re
         if is_kept:
             mailer.deliver(Message("<0@example.com>", CONTENT))
             server.connections[0].replies = fault.replies
+            # The first message must have its time on a busy machine, and settings do not change later.
             mailer._timeout = float(fault.environ.get("SMTP_TIMEOUT", 60))
         server.on_message = take_note
         begun = time.perf_counter()
@@ -494,7 +495,7 @@ def test_what_the_server_says_unasked_between_two_steps_is_no_answer(
         mailer = make_mailer(server)
         sent = [deliver(mailer, 1)]
         assert mailer.sender
-        ((_, idle),) = mailer.sender._idle
+        ((_, idle),) = mailer.sender._idle  # only its socket tells when the server's words have come
         connected = idle.sock
         assert connected
         server.connections[0].replies = {stage: Act.SPEAK_AGAIN}
@@ -523,7 +524,7 @@ def test_the_session_tickets_of_tls_are_no_words_of_the_server(
     with SmtpServer(security="starttls") as server:
         mailer = make_mailer(server)
         assert mailer.sender
-        wrap = mailer.sender._tls.wrap_socket
+        wrap = mailer.sender._tls.wrap_socket  # the tickets come when they like, and are seen here alone
 
         def wrap_and_wait_for_the_tickets(connected: socket.socket, **options: Any) -> ssl.SSLSocket:
             encrypted = wrap(connected, **options)
@@ -617,7 +618,7 @@ def test_a_tls_handshake_ends_with_the_time_for_the_message(
     monkeypatch.setattr(socket.socket, "recv", wait_a_second)
     with SmtpServer(security="starttls") as server:
         sender = make_sender(server)
-        monkeypatch.setattr(sender._tls, "wrap_socket", give_up)
+        monkeypatch.setattr(sender._tls, "wrap_socket", give_up)  # where the time that the socket has can be seen
         with pytest.raises(ConnectionAbortedError):
             sender.send(message, deadline, before_data_ends=lambda: None)
 

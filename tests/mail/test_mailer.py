@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hmac
 import os
 import re
 import smtplib
@@ -24,7 +25,7 @@ def test_a_form_waits_for_a_slot_for_a_quarter_of_the_time_allowed(
 ) -> None:
     mailer = make_mailer(absent_server, THREADS="4", SMTP_TIMEOUT="40")
     no_slot = Mock(return_value=False)
-    monkeypatch.setattr(mailer.bulkhead._freed, "wait_for", no_slot)
+    monkeypatch.setattr(mailer.bulkhead._freed, "wait_for", no_slot)  # else the test would wait ten seconds
 
     with mailer.bulkhead.slot(), mailer.bulkhead.slot(), pytest.raises(DeliveryError):
         mailer.deliver(message)
@@ -46,7 +47,7 @@ def test_a_login_that_this_machine_cannot_compute_gives_way_to_the_next(
     def forbid(*_: object) -> None:
         raise error("[digital envelope routines] unsupported")  # as under FIPS
 
-    monkeypatch.setattr("smtplib.hmac.HMAC", forbid)
+    monkeypatch.setattr(hmac, "HMAC", forbid)
     script = {"EHLO": f"250-mail.example.com\r\n250 AUTH {offered}", "AUTH CRAM-MD5": "334 YQ=="}
 
     ends = nullcontext() if is_delivered else pytest.raises(DeliveryError)
