@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,27 +14,35 @@ MakeStorage = Callable[..., SharedStorage]
 
 
 @pytest.fixture(autouse=True)
-def timeout(monkeypatch: pytest.MonkeyPatch) -> float:
-    """A busy machine may stop a healthy server for longer than a visitor waits; what it is that a visitor waits.
-
-    Probes come soon after each other, so that a test notices at once what they find.
-    """
-    timeout = shared.TIMEOUT
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may stop a healthy server for longer than a visitor waits. Probes come soon after each other."""
     monkeypatch.setattr(shared, "TIMEOUT", 10.0)
     monkeypatch.setattr(shared, "PROBE_INTERVAL", 0.05)
-    return timeout
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a server that does not answer, which is waited for in the test."""
     monkeypatch.setattr(shared, "TIMEOUT", 1.0)
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path) as server:
+def _unprobed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first probe there is none."""
+    monkeypatch.setattr(shared, "PROBE_INTERVAL", 3600.0)
+
+
+@pytest.fixture(scope="module")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
         yield server
+
+
+@pytest.fixture
+def server(shared_server: RedisServer) -> RedisServer:
+    """The server of the tests that change none of its settings, started once and empty."""
+    shared_server.admin.flushall()
+    return shared_server
 
 
 def end(storage: SharedStorage) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import select
 import signal
 import socket
 import socketserver
 import subprocess
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +19,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.ports import free_port
+from tests.waiting import wait_until
 
 BOOT_SECONDS = 20
 
@@ -41,9 +39,10 @@ class RedisServer:
     def __init__(self, directory: Path, *options: str) -> None:
         self.port = free_port()
         self.socket = directory / "redis.sock"
-        self._directory = directory
-        self._options = options
-        self._process: subprocess.Popen[bytes] | None = None
+        self._log = directory / "redis.log"
+        own = f"--bind 127.0.0.1 --port {self.port} --unixsocket {self.socket} --dir {directory} --logfile {self._log}"
+        self._command = ["redis-server", *own.split(), "--save", "", *options]
+        self._process: subprocess.Popen[bytes]
         self.admin: Any = redis.Redis(unix_socket_path=str(self.socket), retry=Retry(NoBackoff(), 0))
 
     def __enter__(self) -> Self:
@@ -59,78 +58,87 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        options = {
-            "--bind": "127.0.0.1",
-            "--port": str(self.port),
-            "--unixsocket": str(self.socket),
-            "--dir": str(self._directory),
-            "--save": "",
-        }
-        command = ["redis-server", *itertools.chain.from_iterable(options.items()), *self._options]
-        with (self._directory / "redis.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        deadline = time.monotonic() + BOOT_SECONDS
-        while True:
-            try:
-                self.admin.ping()
-            except redis.ConnectionError:
-                assert self._process.poll() is None, (self._directory / "redis.log").read_text()
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-            else:
-                return
+        self._process = subprocess.Popen(self._command)
+        wait_until(self._answers, seconds=BOOT_SECONDS)
+
+    def _answers(self) -> bool:
+        assert self._process.poll() is None, self._log.read_text()
+        with suppress(redis.ConnectionError):
+            return bool(self.admin.ping())
+        return False
 
     def kill(self) -> None:
         """End it without a farewell."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        self._process.kill()
+        self._process.wait()
 
     def pause(self) -> None:
         """Let it hang: it keeps its connections, takes new ones and answers nothing."""
-        assert self._process is not None
-        os.kill(self._process.pid, signal.SIGSTOP)
+        self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        assert self._process is not None
-        os.kill(self._process.pid, signal.SIGCONT)
+        self._process.send_signal(signal.SIGCONT)
 
     def age(self, microseconds: int) -> None:
         """Make everything older, which is to a window what passing time is."""
         self.admin.eval(_AGE_ALL, 0, microseconds)
 
 
+Fault = Callable[[RedisServer], object]
+"""What befalls a server, or mends it."""
+
+
 class Way:
-    """A way to the server on which answers can be late."""
+    """A way to the server on which answers can be late or wrong."""
 
     def __init__(self, port: int) -> None:
         self.url = f"redis://127.0.0.1:{port}"
         self._held: list[bytes] = []
+        self._spoiled: list[bytes] = []
         self._released = threading.Event()
 
     def hold(self, about: bytes, times: int = 1) -> None:
         """Keep the answers to the next questions with these bytes until they are released or the asker has hung up."""
         self._held += [about] * times
 
+    def spoil(self, about: bytes, times: int = 1) -> None:
+        """Make errors of the answers to the next questions with these bytes. The server has heard the questions."""
+        self._spoiled += [about] * times
+
     def release(self) -> None:
         """Let the answers go that are kept."""
         self._released.set()
 
     @property
-    def all_held(self) -> bool:
-        """Whether nothing is left to hold."""
-        return not self._held
+    def is_done(self) -> bool:
+        """Whether nothing is left to hold or to spoil."""
+        return not self._held and not self._spoiled
 
-    def _hung_up_while_held(self, question: bytes, asker: socket.socket) -> bool:
-        """Wait while the answer is held; true when the asker has hung up meanwhile."""
-        about = next((about for about in self._held if about in question), None)
-        if about is None:
-            return False
-        self._held.remove(about)
+    def pass_on(self, asker: socket.socket, server: socket.socket) -> None:
+        """Pass questions and answers on, until the asker has hung up."""
+        while question := asker.recv(65536):
+            server.sendall(question)
+            answer = server.recv(65536)
+            if _take(self._spoiled, question):
+                answer = b"-OOM command not allowed\r\n"
+            if _take(self._held, question) and self._has_hung_up(asker):
+                return
+            asker.sendall(answer)
+
+    def _has_hung_up(self, asker: socket.socket) -> bool:
+        """Wait until the answers are released; true when the asker has hung up meanwhile."""
         while not self._released.is_set():
             if select.select([asker], [], [], 0.01)[0]:
                 return True
         return False
+
+
+def _take(abouts: list[bytes], question: bytes) -> bool:
+    """Whether the question is about one of these, which is then used up."""
+    about = next((about for about in abouts if about in question), None)
+    if about is not None:
+        abouts.remove(about)
+    return about is not None
 
 
 @contextmanager
@@ -140,12 +148,7 @@ def way_to(server: RedisServer) -> Iterator[Way]:
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             with socket.create_connection(("127.0.0.1", server.port)) as onward, suppress(OSError):
-                while question := self.request.recv(65536):
-                    onward.sendall(question)
-                    answer = onward.recv(65536)
-                    if way._hung_up_while_held(question, self.request):
-                        return
-                    self.request.sendall(answer)
+                way.pass_on(self.request, onward)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as ways:
         ways.daemon_threads = True
@@ -159,7 +162,7 @@ def way_to(server: RedisServer) -> Iterator[Way]:
 
 
 def tls_options(directory: Path) -> tuple[list[str], Path]:
-    """Options for a server that speaks TLS alone on its port 0, and the file of the authority to trust."""
+    """Options for a server that can speak TLS, and the file of the authority to trust."""
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")
     ca, key, chain = directory / "ca.pem", directory / "key.pem", directory / "chain.pem"

@@ -2,105 +2,59 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from itertools import cycle
 
 import pytest
 
 from tests.client import validate_response
-from tests.redis.server import RedisServer
-from tests.server.gunicorn import Server, serving
+from tests.fuzz.cases import addresses
+from tests.redis.server import Fault, RedisServer
+from tests.server.gunicorn import PATIENCE, Server, serving
 from tests.waiting import wait_until
-
-GENEROUS = 10.0
-"""Seconds in which any request has been answered, however busy the machine is: shorter than a client's patience."""
-
-CLIENTS = (f"192.0.{third}.{fourth}" for third in range(3, 256) for fourth in range(256))
-"""Each has its quota for itself."""
 
 LOST = "the storage of the rate limits is out of reach, this process limits by itself"
 BACK = "the storage of the rate limits is back in reach"
 UNANSWERED = "the storage of the rate limits left one request without an answer, this process decided it"
-
-
 FALLBACK = {"storage": "redis", "status": "fallback"}
+WORKERS = (1, 2)
+"""Those of each gunicorn."""
 
 
-@contextmanager
-def services(directory: Path, count: int, **environ: str) -> Iterator[list[Server]]:
-    """So many gunicorns, each as on a machine of its own."""
-    with ExitStack() as stack:
-        running = []
-        for number in range(count):
-            (directory / str(number)).mkdir()
-            environ |= {"TRUSTED_PROXIES": "1", "LOG_LEVEL": "debug"}
-            running.append(stack.enter_context(serving(directory / str(number), **environ)))
-        yield running
+def ask(server: Server, client: str, target: str) -> tuple[int, list[tuple[str, str]], bytes]:
+    method, path = target.split()
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, PATIENCE)) as connection:
+        connection.request(method, path, headers={"X-Forwarded-For": client})
+        response = connection.getresponse()
+        return response.status, response.getheaders(), response.read()
 
 
-def ask(server: Server, client: str, method: str = "GET", path: str = "/api") -> tuple[int, dict[str, str], bytes]:
-    response, body = server.request(method, path, None, {"X-Forwarded-For": client})
-    return response.status, dict(response.headers), body
-
-
-def hammer(servers: list[Server], client: str, times: int, method: str, path: str) -> Counter[int]:
+def hammer(servers: list[Server], target: str, times: int = 160) -> Counter[int]:
     """The statuses that one client gets that asks all servers at the same time."""
+    client = next(addresses)
     with ThreadPoolExecutor(16) as pool:
-        answers = pool.map(
-            lambda number: ask(servers[number % len(servers)], client, method, path)[0], range(len(servers) * times)
-        )
-        return Counter(answers)
+        asked = [pool.submit(ask, servers[number % len(servers)], client, target) for number in range(times)]
+        return Counter(answer.result()[0] for answer in asked)
 
 
-def all_in_reach(servers: list[Server]) -> bool:
-    """Whether each process has the shared server: those that lost it say so, one that has yet to find it does not."""
-    if any(server.log.count(LOST) != server.log.count(BACK) for server in servers):
-        return False
-    return all(rate_limit(server, next(CLIENTS))["status"] == "ok" for server in servers for _ in range(20))
-
-
-def wait_until_all_are_in_reach(servers: list[Server]) -> None:
-    wait_until(lambda: all_in_reach(servers), seconds=60)
-
-
-def own_decisions(servers: list[Server]) -> int:
-    """How often the processes have said so far that they decide one or all requests by themselves."""
-    return sum(server.log.count(said) for server in servers for said in (LOST, UNANSWERED))
-
-
-def hammer_in_reach(servers: list[Server], method: str, path: str) -> Counter[int]:
-    """The same in a round during which no process decided anything on its own.
-
-    A busy machine may keep the shared server from answering in time. Then the processes rightly limit by themselves,
-    and the round says nothing.
-    """
-    for _ in range(20):
-        wait_until_all_are_in_reach(servers)
-        decided = own_decisions(servers)
-        statuses = hammer(servers, next(CLIENTS), 160 // len(servers), method, path)
-        if decided == own_decisions(servers):
-            return statuses
-    pytest.fail("the server was never in reach for a whole round")
-
-
-def rate_limit(server: Server, client: str) -> dict[str, str]:
-    status, headers, body = ask(server, client, "GET", "/api/v1/health?verbose=true")
-    validate_response("GET", "/api/v1/health", status, headers.items(), body)
+def rate_limit(server: Server) -> dict[str, str]:
+    status, headers, body = ask(server, next(addresses), "GET /api/v1/health?verbose=true")
+    validate_response("GET", "/api/v1/health", status, headers, body)
     details: dict[str, str] = json.loads(body)["data"]["details"]["rate_limit"]
     return details
 
 
-SETUPS: dict[str, tuple[int, str]] = {"two gunicorns": (2, "1"), "two workers of one": (1, "2")}
-"""The number of gunicorns and the workers of each."""
+def said(servers: list[Server], *lines: str) -> int:
+    """How often the processes have said one of these lines so far."""
+    return sum(server.log.count(line) for server in servers for line in lines)
 
 
 @dataclass(frozen=True)
@@ -109,115 +63,109 @@ class Site:
 
     server: RedisServer
     gunicorns: list[Server]
+    at_first: tuple[Counter[int], list[dict[str, str]], int]
+    """What there was without the server: the answers of one process, what all say of themselves, and how often."""
+
+    def wait_until_all_are_in_reach(self) -> None:
+        wait_until(lambda: said(self.gunicorns, LOST) == said(self.gunicorns, BACK), seconds=60)
+        # A process says so before it asks the server, and any worker may answer.
+        wait_until(lambda: all(rate_limit(server)["status"] == "ok" for server in self.gunicorns * 10), seconds=60)
+
+    def hammer_in_reach(self, target: str) -> Counter[int]:
+        """The answers of all in a round during which no process decided anything on its own.
+
+        A busy machine may keep the shared server from answering in time. Then the processes rightly limit by
+        themselves, and the round says nothing.
+        """
+        for _ in range(20):
+            self.wait_until_all_are_in_reach()
+            decided = said(self.gunicorns, LOST, UNANSWERED)
+            statuses = hammer(self.gunicorns, target)
+            if decided == said(self.gunicorns, LOST, UNANSWERED):
+                return statuses
+        pytest.fail("the server was never in reach for a whole round")
 
 
 @pytest.fixture(scope="module")
-def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    gunicorns, workers = SETUPS[request.param]
-    directory = tmp_path_factory.mktemp("site")
-    with (
-        RedisServer(directory) as server,
-        services(directory, gunicorns, RATE_LIMIT_STORAGE=server.url, WORKERS=workers) as running,
-    ):
-        yield Site(server, running)
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The gunicorns start first, and answer before there is a server."""
+    directories = [tmp_path_factory.mktemp("site") for _ in WORKERS]
+    server = RedisServer(directories[0])
+    environ = {"RATE_LIMIT_STORAGE": server.url, "TRUSTED_PROXIES": "1", "LOG_LEVEL": "debug"}
+    first, second = (
+        serving(directory, WORKERS=str(workers), **environ)
+        for directory, workers in zip(directories, WORKERS, strict=True)
+    )
+    with first as one, second as other:
+        gunicorns = [one, other]
+        wait_until(lambda: said(gunicorns, LOST) == sum(WORKERS))
+        statuses = hammer([one], "GET /api/versioning", times=80)
+        at_first = statuses, [rate_limit(gunicorn) for gunicorn in gunicorns], said(gunicorns, LOST)
+        with server:
+            yield Site(server, gunicorns, at_first)
 
 
-@pytest.mark.parametrize("site", SETUPS, indirect=True)
-def test_one_client_has_one_limit_over_all_processes(site: Site) -> None:
-    api = hammer_in_reach(site.gunicorns, "GET", "/api/versioning")
-    contact = hammer_in_reach(site.gunicorns, "POST", "/contact.php")
-
-    assert api == {200: 60, 429: 100}
-    assert contact == {400: 1, 429: 159}
+def test_a_service_starts_and_limits_without_the_server(site: Site) -> None:
+    assert site.at_first == ({200: 60, 429: 20}, [FALLBACK] * len(WORKERS), sum(WORKERS))
 
 
-class Load:
-    """Requests of ever new clients to all servers in turn, from several threads."""
+@pytest.mark.parametrize(
+    ("target", "statuses"),
+    [("GET /api/versioning", {200: 60, 429: 100}), ("POST /contact.php", {400: 1, 429: 159})],
+)
+def test_one_client_has_one_limit_over_all_processes(site: Site, target: str, statuses: dict[int, int]) -> None:
+    assert site.hammer_in_reach(target) == statuses
 
-    def __init__(self, servers: list[Server], threads: int = 4) -> None:
-        self._servers = servers
-        self._stopped = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=[number]) for number in range(threads)]
-        self.statuses: Counter[int] = Counter()
-        self.longest = 0.0
-        self.failures: list[Exception] = []
 
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
+@contextmanager
+def visitors(servers: list[Server]) -> Iterator[list[int]]:
+    """Each is new and asks the next of the servers; yields the statuses of their answers, so far."""
+    statuses: list[int] = []
+    stopped = threading.Event()
 
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        for thread in self._threads:
-            thread.join()
-
-    def go_on(self, answers: int = 200) -> None:
-        """Return after so many answers more."""
-        goal = self.statuses.total() + answers
-        wait_until(lambda: self.statuses.total() >= goal or self.failures, seconds=60)
-
-    def _run(self, thread: int) -> None:
-        number = 0
-        while not self._stopped.is_set():
-            number += 1
-            client = f"10.{thread}.{number // 250 % 250}.{number % 250}"
-            begun = time.monotonic()
-            try:
-                status = ask(self._servers[number % len(self._servers)], client)[0]
-            except Exception as error:  # noqa: BLE001 - the test fails by it, and not the thread alone
-                self.failures.append(error)
+    def visit() -> None:
+        for server in cycle(servers):
+            statuses.append(ask(server, next(addresses), "GET /api")[0])
+            if stopped.wait(0.01):
                 return
-            self.longest = max(self.longest, time.monotonic() - begun)
-            self.statuses[status] += 1
-            time.sleep(0.01)
+
+    with ThreadPoolExecutor(4) as pool:
+        visits = [pool.submit(visit) for _ in range(4)]
+        try:
+            yield statuses
+        finally:
+            stopped.set()
+    for each in visits:
+        each.result()
 
 
-FAULTS: dict[str, tuple[Callable[[RedisServer], Any], Callable[[RedisServer], Any]]] = {
+FAULTS: dict[str, tuple[Fault, Fault]] = {
     "killed and restarted": (RedisServer.kill, RedisServer.start),
     "hanging": (RedisServer.pause, RedisServer.resume),
 }
 
 
 @pytest.mark.parametrize(("lose", "restore"), FAULTS.values(), ids=FAULTS)
-@pytest.mark.parametrize("site", ["two gunicorns"], indirect=True)
-def test_no_visitor_notices_that_the_server_is_gone(
-    lose: Callable[[RedisServer], Any], restore: Callable[[RedisServer], Any], site: Site
-) -> None:
-    server, running = site.server, site.gunicorns
-    wait_until_all_are_in_reach(running)
-    earlier = [len(service.log) for service in running]
+def test_no_visitor_notices_that_the_server_is_gone(site: Site, lose: Fault, restore: Fault) -> None:
+    def go_on() -> None:
+        answers = len(statuses) + 200
+        wait_until(lambda: len(statuses) >= answers, seconds=60)
 
-    with Load(running) as load:
-        load.go_on()
-        lose(server)
-        load.go_on()
-        wait_until(lambda: all(rate_limit(service, next(CLIENTS)) == FALLBACK for service in running), seconds=60)
-        restore(server)
-        wait_until_all_are_in_reach(running)
-        load.go_on()
-    shared = hammer_in_reach(running, "GET", "/api/versioning")
-    logs = [service.log[start:] for service, start in zip(running, earlier, strict=True)]
+    site.wait_until_all_are_in_reach()
+    earlier = [len(gunicorn.log) for gunicorn in site.gunicorns]
 
-    assert load.failures == []
-    assert load.statuses.keys() == {200}
-    assert load.longest < GENEROUS
-    assert shared == {200: 60, 429: 100}
-    for log in logs:
-        said = re.findall(f"{LOST}|{BACK}", log)
-        assert len(said) >= 2
-        assert said == ([LOST, BACK] * len(said))[: len(said)], "each loss and each return is said once"
-        assert "Traceback" not in log
+    with visitors(site.gunicorns) as statuses:
+        go_on()
+        lose(site.server)
+        go_on()
+        wait_until(lambda: all(rate_limit(gunicorn) == FALLBACK for gunicorn in site.gunicorns * 5), seconds=60)
+        restore(site.server)
+        site.wait_until_all_are_in_reach()
+        go_on()
 
-
-def test_a_service_starts_and_limits_without_the_server(tmp_path: Path) -> None:
-    address = f"redis+unix://{tmp_path}/nothing.sock"
-
-    with services(tmp_path, 1, RATE_LIMIT_STORAGE=address) as running:
-        statuses = hammer(running, next(CLIENTS), 80, "GET", "/api/versioning")
-        details = rate_limit(running[0], next(CLIENTS))
-        log = running[0].log
-
-    assert statuses == {200: 60, 429: 20}
-    assert details == FALLBACK
-    assert log.count(LOST) == 1
+    assert {*statuses} == {200}
+    assert site.hammer_in_reach("GET /api/versioning") == {200: 60, 429: 100}
+    logs = [gunicorn.log[start:] for gunicorn, start in zip(site.gunicorns, earlier, strict=True)]
+    assert "Traceback" not in "".join(logs)
+    losses = re.findall(f"{LOST}|{BACK}", logs[0])
+    assert losses == [LOST, BACK] * max(1, len(losses) // 2), "one process says each loss and each return once"
