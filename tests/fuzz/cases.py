@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, settings
 BOUNDED = "FUZZ_CASES" not in os.environ
 """A bounded run tries the same cases each time; a long one looks for new ones."""
 
-CASES = int(os.environ.get("FUZZ_CASES", "160"))
+CASES = int(os.environ.get("FUZZ_CASES", "100"))
 """Hostile requests of each kind."""
 
-LONGER_CASES = max(CASES // 8, 1)
+LONGER_CASES = max(CASES // 8, 20)
 """Sequences of requests, and schemathesis' cases of each operation in its fuzzing phase, for these take longer."""
 
 fuzzed = settings(
