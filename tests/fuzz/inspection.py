@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from email.message import Message
 from email.parser import BytesParser
 from email.utils import format_datetime, parsedate_to_datetime
@@ -19,8 +20,7 @@ from app import API_POLICY, CONTACT_POLICY
 from tests.factories import API_QUOTA, CONTACT_QUOTA
 from tests.messages import POLICIES, READER
 
-API, CONTACT = API_QUOTA, CONTACT_QUOTA
-QUOTAS: set[tuple[int, int]] = {API, CONTACT, API_POLICY, CONTACT_POLICY}
+QUOTAS: set[tuple[int, int]] = {API_QUOTA, CONTACT_QUOTA, API_POLICY, CONTACT_POLICY}
 """Those of the apps in the tests and those of the service that runs by itself."""
 
 MAIL = {"SALES_EMAIL": "sales@example.com", "MAIL_FROM": "web@example.com"}
@@ -39,9 +39,7 @@ class State(NamedTuple):
     reset_after: int
     reset_at: int
     retry_after: int | None
-    allow: frozenset[str]
-    sunset: float | None
-    successor: str | None
+    sunset: datetime | None
 
 
 def read_state(status: int, headers: Iterable[tuple[str, str]]) -> State:
@@ -57,7 +55,8 @@ def read_state(status: int, headers: Iterable[tuple[str, str]]) -> State:
     remaining, reset_after = _quota(fields["ratelimit"], "r", "t")
     reset_at = _integer(fields["x-ratelimit-reset"])
     retry_after = _integer(fields["retry-after"]) if "retry-after" in fields else None
-    allow = parse_set_header(fields["allow"]).as_set(preserve_casing=True) if "allow" in fields else set()
+    ends = "sunset" in fields
+    sunset = parsedate_to_datetime(fields["sunset"]) if ends else None
 
     assert policy in QUOTAS
     assert 0 <= remaining <= policy[0]
@@ -66,12 +65,14 @@ def read_state(status: int, headers: Iterable[tuple[str, str]]) -> State:
     assert _integer(fields["x-ratelimit-remaining"]) == remaining
     assert (retry_after is not None) == (status == 429)
     assert retry_after is None or reset_after <= retry_after <= 3600
-    assert bool(allow) == (status in {204, 405})
+    assert bool(parse_set_header(fields.get("allow"))) == (status in {204, 405})
     assert parse_list_header(fields["vary"]) == ["Accept", "Accept-Encoding", "Origin"]
     assert re.fullmatch("[0-9a-f]{32}", fields["x-request-id"])
     assert links.pop("service-desc", "/openapi.json").endswith("/openapi.json")
-    sunset, successor = _end(fields, links)
-    return State(policy, remaining, reset_after, reset_at, retry_after, frozenset(allow), sunset, successor)
+    assert links.keys() == ({"successor-version"} if ends else set())
+    assert fields.get("deprecation") == ("true" if ends else None)
+    assert sunset is None or format_datetime(sunset, usegmt=True) == fields["sunset"]
+    return State(policy, remaining, reset_after, reset_at, retry_after, sunset)
 
 
 @lru_cache(maxsize=1_000)
@@ -89,18 +90,6 @@ def _integer(value: str) -> int:
     assert type(number) is int
     assert not parameters
     return number
-
-
-def _end(fields: dict[str, str], links: dict[str, str]) -> tuple[float | None, str | None]:
-    if "sunset" not in fields:
-        assert "deprecation" not in fields
-        assert not links
-        return None, None
-    assert fields["deprecation"] == "true"
-    sunset = parsedate_to_datetime(fields["sunset"])
-    assert format_datetime(sunset, usegmt=True) == fields["sunset"]
-    assert links.keys() == {"successor-version"}
-    return sunset.timestamp(), links["successor-version"]
 
 
 def inspect_message(content: bytes) -> None:
