@@ -33,7 +33,7 @@ from tests.redis.server import Fault, RedisServer, Way, tls_options, way_to
 from tests.waiting import wait_until
 
 POLICIES = pytest.mark.parametrize("policy", [CONTACT, API], ids=["contact", "api"])
-GENEROUS = 10.0
+GENEROUS = 5.0
 """Seconds within which anything that does not hang has happened, however busy the machine is."""
 
 
@@ -159,7 +159,7 @@ def test_a_process_that_ends_takes_its_leave(server: RedisServer, make_storage: 
     others = connected()
     storage = make_storage(server.url)
     storage.limiter(API).hit(address(1))
-    assert connected() > others
+    assert connected() - others
 
     end(storage)
 
@@ -215,7 +215,7 @@ ADDRESSES = {
     "rediss://:s%40cret@{tls}": "ConnectionError",
     "valkeys://:s%40cret@{tls}": "ConnectionError",
 }
-"""The database that counts, or what is said of the address: nothing of the password, and why TLS fails."""
+"""The database that counts, or the error that is said: its class alone, for its text could show the password."""
 
 
 @pytest.mark.parametrize(("url", "result"), ADDRESSES.items(), ids=ADDRESSES)
