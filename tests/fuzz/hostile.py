@@ -16,7 +16,7 @@ from tests.api.exchanges import CONTACT, FORM, GROUPS, JSON, KINDS, LIMIT, Row
 from tests.attack.inputs import BODIES
 from tests.contact.test_composer import INJECTIONS, LONGEST
 from tests.factories import contact_body
-from tests.server.test_malformed import BROKEN_CHUNKS, POST, REFUSED_BELOW_THE_APP
+from tests.server.test_malformed import REQUESTS
 
 T = TypeVar("T")
 Draw = st.DrawFn
@@ -142,7 +142,10 @@ def requests(draw: Draw) -> bytes:
     return request.replace(b"\r\n", draw(line_ends))
 
 
-MALFORMED = [*REFUSED_BELOW_THE_APP.values(), *(POST + CHUNKED + b"\r\n" + chunks for chunks in BROKEN_CHUNKS.values())]
+MALFORMED = [
+    *REQUESTS["400 http"].values(),
+    *(request for name, request in REQUESTS["400 incomplete"].items() if name.startswith("broken")),
+]
 GARBAGE = (b"\r\n\r\n", b"GET", b"\x00" * 40, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00")
 garbage = usually(b"", st.sampled_from(GARBAGE))
 whole, malformed = requests(), st.sampled_from(MALFORMED)
