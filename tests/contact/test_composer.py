@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from freezegun import freeze_time
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contact.composer import TEXT, Composer
@@ -265,7 +265,6 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=300)
 @given(
     form_type=st.sampled_from(list(SUBJECTS)),
     texts=st.fixed_dictionaries({}, optional=dict.fromkeys(("nombre", "empresa", "telefono", "mensaje"), any_text)),
