@@ -32,7 +32,6 @@ MISREAD_SAID = ["RATE_LIMIT_STORAGE=(hidden): expected "]
 
 REFUSED: dict[str, tuple[Sequence[str], dict[str, str], list[str], list[str]]] = {
     "gunicorn: wrong settings": (GUNICORN, WRONG, [], WRONG_SAID),
-    "flask: wrong settings": (ROUTES, WRONG, [], WRONG_SAID),
     "gunicorn: shared limits without their library": (GUNICORN, SHARED, ["redis"], SHARED_SAID),
     "flask: shared limits without their library": (ROUTES, SHARED, ["redis"], SHARED_SAID),
     "gunicorn: an address that their library misreads": (GUNICORN, MISREAD, [], MISREAD_SAID),
