@@ -32,7 +32,8 @@ def usually(usual: T, rare: st.SearchStrategy[T]) -> st.SearchStrategy[T]:
 
 
 line_breakers = st.characters(categories=["Cc", "Cf", "Zl", "Zp", "Co", "Mn"])
-hostile_text = st.sampled_from([*INJECTIONS.values()]) | st.text(max_size=60) | st.text(line_breakers, max_size=20)
+typed = st.sampled_from([*INJECTIONS.values(), "a" * 998, "é" * 199])
+hostile_text = typed | st.text(max_size=60) | st.text(line_breakers, max_size=20)
 surrogates = st.text(st.characters(categories=["Cs", "Ll"]), max_size=6)
 numbers = st.integers() | st.integers(-(1 << 80), 1 << 80) | st.floats() | st.sampled_from([0, -1, 1 << 63, -(1 << 63)])
 values: st.SearchStrategy[Any] = st.recursive(
