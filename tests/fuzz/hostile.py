@@ -66,7 +66,7 @@ MUTATIONS: list[Callable[[bytes, bytes, bytes, bytes], bytes]] = [
     lambda before, within, after, _new: before + within + within[:64] + after,
 ]
 """A cut, a gap, and something that is inserted, overwritten or repeated."""
-mutations = st.lists(st.sampled_from(MUTATIONS), max_size=3)
+mutations = st.lists(st.sampled_from(MUTATIONS), min_size=1, max_size=3)
 few_bytes = st.binary(min_size=1, max_size=8)
 
 
