@@ -103,7 +103,7 @@ test-container: need-test-container $(VENV)/.dev ## Build the image on a bare De
 	$(BIN)/uvx --quiet kubernetes-validate@1.37.0 --strict deploy/kubernetes.yaml
 	$(PYTEST_AS_ROOT) tests/container
 
-test-clients: $(VENV)/.dev ## Generate a client from the document, and call the service with it
+test-clients: $(VENV)/.dev ## Call the service with a client made from the document, and with schemathesis
 	$(BIN)/python -m pytest tests/clients
 
 # Of each library that setup.cfg names for the service, the lowest release that it allows or the newest that there is. The
@@ -149,7 +149,7 @@ format: $(VENV)/.dev ## Format the code and the document, and correct simple mis
 # The tests with a real redis-server alone run most of this module, so it has to reach its coverage by itself.
 SHARED_LIMITS := app/ratelimit/shared.py
 # The longest come early, so that none of them is left to run alone.
-CHECKS := lint test-browser test-deploy test test-redis lint-api
+CHECKS := lint test-browser test-deploy test test-redis test-clients lint-api
 JOBS := 2
 
 check: need-check $(VENV)/.dev node_modules/.package-lock.json ## Run the linters and the tests that every change must pass, side by side, and report the coverage
@@ -164,9 +164,9 @@ check: need-check $(VENV)/.dev node_modules/.package-lock.json ## Run the linter
 MARKED := test test-deploy test-browser test-mta test-monitoring attack
 nightly: need-nightly $(VENV)/.dev node_modules/.package-lock.json ## Run what takes too long for each change (an hour)
 	KILLS=50 PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going $(MARKED); status=$$?; \
-	$(MAKE) --keep-going test-clients test-message test-container test-bounds fuzz && exit $$status
+	$(MAKE) --keep-going test-message test-container test-bounds fuzz && exit $$status
 
-PROPERTIES := tests/fuzz tests/ratelimit tests/redis/test_shared.py tests/contact/test_composer.py tests/test_mailbox.py
+PROPERTIES := tests/fuzz tests/clients/test_schemathesis.py tests/ratelimit tests/redis/test_shared.py tests/contact/test_composer.py tests/test_mailbox.py
 fuzz: need-fuzz $(VENV)/.dev ## Try tens of thousands of hostile requests, and new cases of all properties (half an hour)
 	FUZZ_CASES=8000 $(BIN)/python -m pytest --numprocesses=2 --hypothesis-show-statistics $(PROPERTIES)
 
