@@ -33,6 +33,7 @@ class Machine:
         self.directory = directory
         self.mails, self.mail_dir, self.run = (directory / name for name in ("mails", "mail", "run"))
         self.environ = {"WATCH_MAIL": "ops@example.com"}
+        self.webhook_status = 200
         current = directory / "current"
         for folder in (self.mail_dir, self.run, directory / "bin", current / ".venv" / "bin"):
             folder.mkdir(parents=True)
@@ -98,7 +99,7 @@ def texts(machine: Machine) -> Iterator[list[str]]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             assert body.keys() == {"text"}
             texts.append(body["text"])
-            self.send_response(200)
+            self.send_response(machine.webhook_status)
             self.end_headers()
 
         def log_message(self, *_: object) -> None: ...
@@ -223,6 +224,15 @@ def test_nothing_is_posted_without_its_text(machine: Machine, texts: list[str]) 
 
     assert texts == []
     assert (run.returncode, "nobody was told" in run.stderr) == (1, True)
+
+
+def test_a_webhook_that_refuses_what_it_is_told_was_told_nothing(machine: Machine, texts: list[str]) -> None:
+    machine.mail_dir.rmdir()
+    machine.webhook_status = 500
+    runs = [machine.watch("mail") for _ in range(2)]
+
+    assert len(texts) == 2
+    assert [(run.returncode, "nobody was told" in run.stderr) for run in runs] == [(1, True)] * 2
 
 
 def test_one_way_that_works_is_enough(machine: Machine) -> None:
