@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Address
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ import pytest
 from tests.mta.postfix import PATIENCE
 from tests.server.gunicorn import ROOT, Server, serving
 
-FIRST_CLIENT = int(IPv4Address("127.1.0.1"))
 Serve = Callable[[Mapping[str, str]], AbstractContextManager["Service"]]
 
 
@@ -29,11 +26,10 @@ class Service:
 
     server: Server
     environ: Mapping[str, str]
-    _clients: Iterator[str] = field(default_factory=lambda: map(str, map(IPv4Address, itertools.count(FIRST_CLIENT))))
 
     def post(self, **fields: Any) -> tuple[int, str | None]:
         """What a visitor with an address of its own is answered: the status and the error's code."""
-        response, answer = replace(self.server, client=next(self._clients)).post_form(**fields)
+        response, answer = self.server.new_client().post_form(**fields)
         return response.status, json.loads(answer).get("error", {}).get("code")
 
     def mail(self, command: str) -> subprocess.CompletedProcess[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import os
 import re
@@ -25,6 +26,8 @@ BOOT_SECONDS = 60
 PATIENCE = 30
 """Seconds for an answer. It must come by then, however busy the machine is; tests of waits count on it, too."""
 
+_clients = (f"127.0.{third}.{fourth}" for third, fourth in itertools.product(range(1, 256), range(1, 255)))
+
 LISTENING = r"Listening at: http://127\.0\.0\.1:(\d+)"
 
 
@@ -40,6 +43,10 @@ class Server:
     log_file: Path
     client: str = "127.0.0.1"
     """The address from which it is asked: each address of the loopback interface has quotas of its own."""
+
+    def new_client(self) -> Server:
+        """The same service, asked from an address that nobody has used."""
+        return replace(self, client=next(_clients))
 
     @property
     def log(self) -> str:

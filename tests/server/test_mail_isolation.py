@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import itertools
 import json
 import os
 import signal
@@ -14,34 +13,28 @@ import pytest
 
 from app import create_app
 from app.mail.kept import State
-from app.mail.spool import Spool
-from tests.factories import contact_body, make_settings
+from tests.factories import make_settings
+from tests.mail.conftest import kept
 from tests.mail.server import Act, SmtpServer
 from tests.server.gunicorn import Server, newest_worker, serving
 from tests.waiting import wait_until
 
 THREADS = 8
-CLIENTS = itertools.count(1)
 
 
 def settings(mail_server: SmtpServer) -> dict[str, str]:
     """So much time that whoever waits for a mail server that hangs gets no answer in the time of a test."""
-    return mail_server.environ | {"TRUSTED_PROXIES": "1", "THREADS": str(THREADS), "SMTP_TIMEOUT": "300"}
-
-
-def ask(service: Server, method: str, path: str, body: bytes | None = None) -> tuple[int, str | None, str | None]:
-    """What a client at an address of its own is answered: status, code of the error, and the field Connection."""
-    headers = {"Content-Type": "application/json", "X-Forwarded-For": f"198.51.100.{next(CLIENTS)}"}
-    response, answer = service.request(method, path, body, headers)
-    return response.status, json.loads(answer).get("error", {}).get("code"), response.headers["Connection"]
+    return mail_server.environ | {"THREADS": str(THREADS), "SMTP_TIMEOUT": "300"}
 
 
 def post(service: Server) -> tuple[int, str | None, str | None]:
-    return ask(service, "POST", "/api/v1/contact", json.dumps(contact_body()).encode())
+    """What a client at an address of its own is answered: status, code of the error, and the field Connection."""
+    response, answer = service.new_client().post_form()
+    return response.status, json.loads(answer).get("error", {}).get("code"), response.headers["Connection"]
 
 
 def states(service: Server) -> list[State]:
-    return [message.state for message in Spool(service.mail_dir).kept()]
+    return [message.state for message in kept(service.mail_dir)]
 
 
 def test_posts_that_hang_in_the_mail_server_keep_nobody_else_waiting(tmp_path: Path) -> None:
@@ -53,17 +46,17 @@ def test_posts_that_hang_in_the_mail_server_keep_nobody_else_waiting(tmp_path: P
         posted = [pool.submit(post, service) for _ in range(2 * THREADS)]
         mail_server.wait_until_hung(THREADS // 2 + 1)  # the check of the mail server hangs, too
         try:
-            others = {ask(service, "GET", "/api/v1/health")[0] for _ in range(50)}
+            others = {service.new_client().request("GET", "/api/v1/health")[0].status for _ in range(50)}
             still_hanging = sum(not answer.done() for answer in posted)
         finally:
             mail_server.release()
         answers = {answer.result()[:2] for answer in posted}
-        kept = states(service)
+        left = states(service)
 
     assert others == {200}
     assert still_hanging >= THREADS // 2
     assert answers == {(500, "mail_delivery_failed")}
-    assert kept == [State.WAITING] * 2 * THREADS
+    assert left == [State.WAITING] * 2 * THREADS
 
 
 @pytest.mark.needs("/proc")
@@ -102,12 +95,12 @@ def test_what_is_in_doubt_when_the_service_is_killed_waits_for_the_operator(tmp_
                 posted.result()
 
         with serving(tmp_path, **settings(mail_server)) as service:
-            (kept,) = Spool(service.mail_dir).kept()
+            (message,) = kept(service.mail_dir)
             operator = create_app(make_settings(service.mail_dir, **settings(mail_server)))
             resent = operator.test_cli_runner().invoke(args=["mail", "resend"]).stdout
 
     (taken,) = mail_server.taken
-    assert kept.state is State.IN_DOUBT
+    assert message.state is State.IN_DOUBT
     assert "delivered: 250" in resent
-    assert f"<{kept.local_part}@".encode() in taken.content
+    assert f"<{message.local_part}@".encode() in taken.content
     assert states(service) == []

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import http.client
 import itertools
-import json
 import os
 import random
 import signal
@@ -22,15 +21,12 @@ from email.utils import parseaddr
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
+from app import create_app
 from app.mail import cli
-from app.mail.cli import create_mail_commands
-from app.mail.kept import Kept
-from app.mail.mailer import create_mailer
-from app.mail.spool import Spool, create_spool
-from tests.factories import contact_body, make_settings
-from tests.mail.conftest import letter
+from app.mail.spool import Spool
+from tests.factories import make_settings
+from tests.mail.conftest import kept, letter
 from tests.mail.server import Act, SmtpServer
 from tests.server.gunicorn import PATIENCE, Server, newest_worker, serving
 from tests.waiting import wait_until
@@ -51,7 +47,7 @@ GONE = {"message": Act.DROP}
 
 
 def settings(relay: SmtpServer, **changes: str) -> dict[str, str]:
-    usual = {"TRUSTED_PROXIES": "1", "THREADS": str(THREADS), "SMTP_TIMEOUT": str(SMTP_TIMEOUT)}
+    usual = {"THREADS": str(THREADS), "SMTP_TIMEOUT": str(SMTP_TIMEOUT)}
     return relay.environ | usual | {"GUNICORN_CMD_ARGS": HURRIED, "RETRY_SECONDS": "1"} | changes
 
 
@@ -64,10 +60,6 @@ def store(mail_dir: Path, messages: int = MESSAGES) -> None:
 
 def files(mail_dir: Path) -> list[Path]:
     return [path for path in mail_dir.rglob("*") if path.is_file()]
-
-
-def kept(mail_dir: Path) -> list[Kept]:
-    return Spool(mail_dir).kept()
 
 
 def field(name: str, content: bytes) -> str:
@@ -98,13 +90,10 @@ class Visitors:
         self._enough = threading.Event()
 
     def send(self) -> int | None:
-        number = next(self._numbers)
-        email = f"visitor{number}@example.com"
-        body = json.dumps(contact_body(email=email)).encode()
-        headers = {"Content-Type": "application/json", "X-Forwarded-For": f"198.51.{number // 250}.{number % 250}"}
+        email = f"visitor{next(self._numbers)}@example.com"
         self.answers[email] = None
         with suppress(OSError, http.client.HTTPException):
-            self.answers[email] = self.service.request("POST", "/api/v1/contact", body, headers)[0].status
+            self.answers[email] = self.service.new_client().post_form(email=email)[0].status
         return self.answers[email]
 
     @contextmanager
@@ -193,10 +182,8 @@ def test_while_a_redelivery_is_at_work_forms_have_all_their_places_and_a_resend_
         with ThreadPoolExecutor(inside.parties) as pool:
             answers = list(pool.map(lambda _: visitors.send(), range(inside.parties)))
         relay.on_message = lambda: None
-        by_hand = make_settings(service.mail_dir, **relay.environ)
-        spool = create_spool(by_hand)
-        commands = create_mail_commands(by_hand, create_mailer(by_hand, spool), spool)
-        output = CliRunner().invoke(commands, ["resend"]).stdout
+        operator = create_app(make_settings(service.mail_dir, **relay.environ))
+        output = operator.test_cli_runner().invoke(args=["mail", "resend"]).stdout
         left = len(files(service.mail_dir))
         relay.goes_on.set()
         wait_until(lambda: not files(service.mail_dir))
