@@ -6,10 +6,9 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from tests.deploy.site import DEPLOY
 from tests.mail.server import SmtpServer
 from tests.ports import free_port
 from tests.programs import write_program
+from tests.receiver import Receiver, receiving
 from tests.server.gunicorn import ROOT
 
 HOME = "/opt/public-web-interface/current"
@@ -33,7 +33,6 @@ class Machine:
         self.directory = directory
         self.mails, self.mail_dir, self.run = (directory / name for name in ("mails", "mail", "run"))
         self.environ = {"WATCH_MAIL": "ops@example.com"}
-        self.webhook_status = 200
         current = directory / "current"
         for folder in (self.mail_dir, self.run, directory / "bin", current / ".venv" / "bin"):
             folder.mkdir(parents=True)
@@ -89,26 +88,18 @@ def machine(tmp_path: Path) -> Machine:
 
 
 @pytest.fixture
-def texts(machine: Machine) -> Iterator[list[str]]:
-    """What the webhook is told, to which alone the machine tells it."""
-    texts: list[str] = []
+def webhook(machine: Machine) -> Iterator[Receiver]:
+    """The only one to whom the machine tells what it finds."""
+    with receiving() as receiver:
+        machine.environ = {"WATCH_WEBHOOK": f"{receiver.address}/secret"}
+        yield receiver
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            assert self.headers["Content-Type"] == "application/json"
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            assert body.keys() == {"text"}
-            texts.append(body["text"])
-            self.send_response(machine.webhook_status)
-            self.end_headers()
 
-        def log_message(self, *_: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
-        machine.environ = {"WATCH_WEBHOOK": f"http://127.0.0.1:{server.server_port}/secret"}
-        yield texts
-        server.shutdown()
+def texts_of(webhook: Receiver) -> list[str]:
+    bodies = [json.loads(sent.content) for sent in webhook.sent]
+    assert {sent.content_type for sent in webhook.sent} <= {"application/json"}
+    assert all(body.keys() == {"text"} for body in bodies)
+    return [body["text"] for body in bodies]
 
 
 @pytest.fixture
@@ -130,7 +121,7 @@ FAILED = (
 FAILED_1 = FAILED.replace("@0", "@1")
 A_DAY = 24 * 60
 
-Story = list[str | int | tuple[str, *tuple[str, ...]]]
+Story = list[str | int | tuple[str, ...]]
 """What happens: minutes pass, the folder of the messages goes "away" or comes "back", or the script is run with these
 arguments and tells this."""
 
@@ -194,19 +185,19 @@ LONG = "x" * 131_000  # a variable cannot have many more
     [("MAIL_DIR", "/missing", "CRITICAL - MAIL_DIR='/missing' does not exist"), ("MAIL_FROM", LONG, LONG)],
     ids=["a fault of the mail", "a text of any length"],
 )
-def test_a_webhook_is_told_the_same(machine: Machine, texts: list[str], name: str, value: str, fault: str) -> None:
+def test_a_webhook_is_told_the_same(machine: Machine, webhook: Receiver, name: str, value: str, fault: str) -> None:
     machine.environ[name] = value
     run = machine.watch("mail")
 
     assert run.returncode == 0, run.stderr
-    (text,) = texts
+    (text,) = texts_of(webhook)
     assert text.startswith(f"{HOST}: {NEEDS_A_HAND}")
     assert fault in text
     assert text.endswith(SEE)
 
 
 def test_of_the_longest_reply_of_the_mail_server_a_webhook_is_told_300_characters(
-    machine: Machine, texts: list[str], mail_server: SmtpServer
+    machine: Machine, webhook: Receiver, mail_server: SmtpServer
 ) -> None:
     """Each of its octets that is no UTF-8 becomes a character of three: an argument of a program may not be as long."""
     mail_server.replies = {"connect": "554 " + "\udcf1" * 65_000}
@@ -214,24 +205,24 @@ def test_of_the_longest_reply_of_the_mail_server_a_webhook_is_told_300_character
 
     assert run.returncode == 0, run.stderr
     quoted = "554 " + "\N{REPLACEMENT CHARACTER}" * 296 + "\N{HORIZONTAL ELLIPSIS}"
-    assert texts == [f"{HOST}: {REFUSED_CONNECTION}{quoted}; nothing is kept{SEE}"]
+    assert texts_of(webhook) == [f"{HOST}: {REFUSED_CONNECTION}{quoted}; nothing is kept{SEE}"]
 
 
-def test_nothing_is_posted_without_its_text(machine: Machine, texts: list[str]) -> None:
+def test_nothing_is_posted_without_its_text(machine: Machine, webhook: Receiver) -> None:
     machine.mail_dir.rmdir()
     machine.program("jq", "exit 1")
     run = machine.watch("mail")
 
-    assert texts == []
+    assert webhook.sent == []
     assert (run.returncode, "nobody was told" in run.stderr) == (1, True)
 
 
-def test_a_webhook_that_refuses_what_it_is_told_was_told_nothing(machine: Machine, texts: list[str]) -> None:
+def test_a_webhook_that_refuses_what_it_is_told_was_told_nothing(machine: Machine, webhook: Receiver) -> None:
     machine.mail_dir.rmdir()
-    machine.webhook_status = 500
+    webhook.status = HTTPStatus.INTERNAL_SERVER_ERROR
     runs = [machine.watch("mail") for _ in range(2)]
 
-    assert len(texts) == 2
+    assert len(webhook.sent) == 2
     assert [(run.returncode, "nobody was told" in run.stderr) for run in runs] == [(1, True)] * 2
 
 

@@ -1,19 +1,18 @@
-"""The service as deploy/monitoring has it watched, its visitors, and the receiver of what it tells about them."""
+"""The service as deploy/monitoring has it watched, and its visitors."""
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from tests.receiver import Receiver
 from tests.server.gunicorn import ROOT, Server, serving
 
 FOLDER = ROOT / "deploy" / "monitoring"
@@ -38,49 +37,11 @@ SPEAKING = dict.fromkeys(
 }
 
 
-class Receiver(ThreadingHTTPServer):
-    """Takes what Sentry and OpenTelemetry are told, and keeps it unpacked."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.sent: list[tuple[str, bytes]] = []
-        """The path and the content."""
-
-    @property
-    def everything(self) -> bytes:
-        return b"".join(content for _, content in self.sent)
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """Those of a service that tells it both."""
-        return {
-            "SENTRY_DSN": f"http://key@127.0.0.1:{self.server_port}/1",
-            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.server_port}",
-            "OTEL_BSP_SCHEDULE_DELAY": "50",
-        }
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Receiver
-
-    def do_POST(self) -> None:
-        content = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.headers["Content-Encoding"] == "gzip":
-            content = gzip.decompress(content)
-        self.server.sent.append((self.path, content))
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
 @contextmanager
 def watched(directory: Path, name: str, receiver: Receiver) -> Iterator[Server]:
-    """The service as this drop-in of deploy/monitoring starts it. Its requests fail where they ask for that.
+    """The service as this drop-in of deploy/monitoring starts it, which tells the receiver both.
+
+    Its requests fail where they ask for that.
 
     Sentry's timings are of no use here, and yet some people will ask for them.
     """
@@ -93,7 +54,12 @@ def watched(directory: Path, name: str, receiver: Receiver) -> Iterator[Server]:
     words = command.replace(".venv/bin", programs).replace(f"{module}:app", "tests.server.crashing:app").split()
     environ = dict(re.findall(r"([A-Z_]+)=(\S+)", "".join(re.findall("^Environment=(.*\n)", unit, re.MULTILINE))))
     environ["PYTHONPATH"] += f":{directory}"
-    with serving(directory, command=words, **receiver.settings, **environ) as server:
+    environ |= {
+        "SENTRY_DSN": receiver.address.replace("://", "://key@") + "/1",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.address,
+        "OTEL_BSP_SCHEDULE_DELAY": "50",
+    }
+    with serving(directory, command=words, **environ) as server:
         yield server
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,8 +12,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from tests.receiver import Receiver, receiving
 from tests.server.gunicorn import PATIENCE, Server
-from tests.server.monitored import FORM, WORD, Receiver, Visitor, watched
+from tests.server.monitored import FORM, WORD, Visitor, watched
 from tests.waiting import wait_until
 
 T = TypeVar("T")
@@ -22,10 +22,8 @@ T = TypeVar("T")
 
 @pytest.fixture(scope="module")
 def receiver() -> Iterator[Receiver]:
-    with Receiver() as receiver, ThreadPoolExecutor(1) as pool:
-        pool.submit(receiver.serve_forever)
+    with receiving() as receiver:
         yield receiver
-        receiver.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +45,16 @@ def the_only(find: Callable[[], list[T]]) -> T:
     return only
 
 
+def everything(receiver: Receiver) -> bytes:
+    return b"".join(sent.content for sent in receiver.sent)
+
+
 def events(receiver: Receiver, request_id: str) -> list[dict[str, Any]]:
     """Sentry's for a request: lines of JSON, each with a line before it that says what it is."""
     lines = [
-        [json.loads(line) for line in content.splitlines() if line]
-        for path, content in list(receiver.sent)
-        if path.endswith("/envelope/")
+        [json.loads(line) for line in sent.content.splitlines() if line]
+        for sent in list(receiver.sent)
+        if sent.path.endswith("/envelope/")
     ]
     found = [content for envelope in lines for item, content in pairwise(envelope) if item.get("type") == "event"]
     return [event for event in found if event.get("tags", {}).get("request_id") == request_id]
@@ -69,9 +71,9 @@ def span_of(receiver: Receiver, request_id: str, told: dict[str, str | int]) -> 
     def find() -> list[Span]:
         return [
             span
-            for path, content in list(receiver.sent)
-            if path == "/v1/traces"
-            for resource in ExportTraceServiceRequest.FromString(content).resource_spans
+            for sent in list(receiver.sent)
+            if sent.path == "/v1/traces"
+            for resource in ExportTraceServiceRequest.FromString(sent.content).resource_spans
             for scope in resource.scope_spans
             for span in scope.spans
             if attributes(span).get("request_id") == request_id
@@ -131,7 +133,7 @@ def test_an_exception_is_told_with_its_class_and_no_word_of_the_visitors(
     assert event.keys() == {"exception.type"}
     assert str(event["exception.type"]).rpartition(".")[2] == failure
     server.wait_for(f"{request_id} unforeseen {failure} in ")
-    visitor.assert_unknown(server.log.encode() + receiver.everything)
+    visitor.assert_unknown(server.log.encode() + everything(receiver))
 
 
 REQUESTS: dict[str, tuple[int, dict[str, Any], dict[str, str]]] = {
@@ -155,7 +157,7 @@ def test_a_request_is_a_span_with_method_route_status_and_id_and_no_event(
     _, crashed = visitor.ask("anywhere RuntimeError")
     the_only(lambda: events(receiver, crashed))  # Sentry sends one after the other
     assert events(receiver, request_id) == []
-    visitor.assert_unknown(receiver.everything)
+    visitor.assert_unknown(everything(receiver))
 
 
 def test_what_fails_around_the_application_is_logged_without_a_word(
@@ -167,7 +169,7 @@ def test_what_fails_around_the_application_is_logged_without_a_word(
     server.wait_for("unforeseen RuntimeError in None\n(.*\n)*.*in fail_around")
     _, crashed = visitor.ask("anywhere RuntimeError")
     the_only(lambda: events(receiver, crashed))
-    visitor.assert_unknown(server.log.encode() + receiver.everything)
+    visitor.assert_unknown(server.log.encode() + everything(receiver))
 
 
 def test_sentry_is_told_without_opentelemetry_once(tmp_path: Path, receiver: Receiver) -> None:
@@ -178,4 +180,4 @@ def test_sentry_is_told_without_opentelemetry_once(tmp_path: Path, receiver: Rec
 
     # It has sent all before it ended: the line of the log would be a second event.
     assert (status, len(events(receiver, request_id))) == (500, 1)
-    visitor.assert_unknown(receiver.everything)
+    visitor.assert_unknown(everything(receiver))
