@@ -113,11 +113,9 @@ def test_every_answer_with_a_body_has_examples_of_its_status(operation: str) -> 
 POLICIES = (API_POLICY, CONTACT_POLICY)
 OF_API, OF_CONTACT = (f'"default";q={policy.quota};w={policy.window_seconds}' for policy in POLICIES)
 MOST = max(policy.quota for policy in POLICIES)
-DESCRIPTION, HEADERS, RULE = (
-    DOCUMENT["info"]["description"],
-    {name: resolve(header["schema"]) for name, header in DOCUMENT["components"]["headers"].items()},
-    SCHEMAS["RateLimitRule"]["properties"],
-)
+DESCRIPTION = DOCUMENT["info"]["description"]
+HEADERS = {name: resolve(header["schema"]) for name, header in DOCUMENT["components"]["headers"].items()}
+RULE = SCHEMAS["RateLimitRule"]["properties"]
 SHOWN = [
     node for node in nodes(DOCUMENT) if set(node) == {"limit", "window_seconds", "scope"} and node["scope"] == "ip"
 ]

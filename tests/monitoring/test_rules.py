@@ -213,13 +213,13 @@ def test_each_machine_has_an_alert_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "messages", "alerts"),
+    ("state", "messages", "firing"),
     [("refused", 1, 1), ("in_doubt", 1, 1), ("given_up", 1, 1), ("waiting", 9, 0), ("stored", 9, 0)],
 )
-def test_a_single_message_that_needs_a_hand_is_an_alert(tmp_path: Path, state: str, messages: int, alerts: int) -> None:
+def test_a_single_message_that_needs_a_hand_is_an_alert(tmp_path: Path, state: str, messages: int, firing: int) -> None:
     series = UP | both(f'mail_messages{{state="{state}"}}', [0] * MINUTE + [messages] * 20 * MINUTE)
 
-    Trial(series, counts=[(600, f"{PREFIX}MessagesNeedAHand", alerts)]).run(tmp_path)
+    Trial(series, counts=[(600, f"{PREFIX}MessagesNeedAHand", firing)]).run(tmp_path)
 
 
 RESTART: list[float | str] = [*[1] * MINUTE, 0, 0, *[1] * 20 * MINUTE]
