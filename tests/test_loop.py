@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -16,100 +17,75 @@ PATIENCE = 30.0
 
 
 class Work:
-    """Counts how often it was done, and hangs while a test holds it."""
+    """A loop's work, which a test can make hang."""
 
-    def __init__(self, pause: float) -> None:
-        self.pause = pause
-        self.done = threading.Semaphore(0)
+    def __init__(self, pause: float, patience: float) -> None:
+        self.loop = Loop("test", self.do, patience=patience)
+        self.begun = threading.Semaphore(0)
         self.may_end = threading.Event()
-        self.may_end.set()
+        self._pause = pause
 
-    def __call__(self) -> float:
-        self.done.release()
+    def do(self) -> float:
+        self.begun.release()
         self.may_end.wait(PATIENCE)
-        return self.pause
+        return self._pause
 
-    def was_done(self) -> bool:
-        return self.done.acquire(timeout=PATIENCE)
+    def begins(self) -> bool:
+        return self.begun.acquire(timeout=PATIENCE)
 
 
-@pytest.fixture
-def make_loop() -> Iterator[Callable[..., tuple[Loop, Work]]]:
-    """Starts a loop."""
-    started = []
-
-    def make(pause: float, *, patience: float = PATIENCE, hangs: bool = False) -> tuple[Loop, Work]:
-        work = Work(pause)
-        if hangs:
-            work.may_end.clear()
-        loop = Loop("test", work, patience=patience)
-        started.append((loop, work))
-        loop.start()
-        assert work.was_done()
-        return loop, work
-
-    yield make
-    for loop, work in started:
+@contextmanager
+def working(*, pause: float = 3600, patience: float = PATIENCE, hangs: bool = False) -> Iterator[Work]:
+    """The work from the moment on when it is done for the first time."""
+    work = Work(pause, patience)
+    if not hangs:
         work.may_end.set()
-        loop.stop()
-
-
-MakeLoop = Callable[..., tuple[Loop, Work]]
-
-
-def test_it_repeats_after_the_pause_that_the_work_asks_for(make_loop: MakeLoop) -> None:
-    _, work = make_loop(0.01)
-
-    assert all(work.was_done() for _ in range(3))
-
-
-def test_it_says_when_the_work_has_been_done_once(make_loop: MakeLoop) -> None:
-    loop, work = make_loop(3600, hangs=True)
-    before = loop.first_done.is_set()
+    work.loop.start()
+    assert work.begins()
+    yield work
     work.may_end.set()
+    work.loop.stop()
 
-    assert (before, loop.first_done.wait(PATIENCE)) == (False, True)
+
+def test_it_repeats_after_the_pause_that_the_work_asks_for() -> None:
+    with working(pause=0.01) as work:
+        assert all(work.begins() for _ in range(3))
 
 
 @pytest.mark.parametrize("hangs", [False, True], ids=["in the pause", "during the work"])
-def test_it_can_be_woken(make_loop: MakeLoop, *, hangs: bool) -> None:
-    loop, work = make_loop(3600, hangs=hangs)
-    loop.wake()
-    work.may_end.set()
+def test_it_is_woken_once(*, hangs: bool) -> None:
+    with working(hangs=hangs) as work:
+        work.loop.wake()
+        work.may_end.set()
 
-    assert work.was_done()
-    assert not work.done.acquire(timeout=0.05), "once"
-
-
-def test_a_stop_ends_the_pause(make_loop: MakeLoop) -> None:
-    others = set(threading.enumerate())
-    loop, _ = make_loop(3600)
-    (thread,) = set(threading.enumerate()) - others
-    loop.stop()
-
-    assert not thread.is_alive()
+        assert work.begins()
+        assert not work.begun.acquire(timeout=0.05)
 
 
-def test_it_winds_down_and_the_work_can_see_it(make_loop: MakeLoop) -> None:
-    loop, work = make_loop(0, hangs=True)
-    loop.wind_down()
-    stopping = loop.is_stopping
-    work.may_end.set()
-    loop.stop()
+def test_a_stop_ends_the_pause_and_the_thread() -> None:
+    with working() as work:
+        work.loop.stop()
 
-    assert stopping
-    assert not work.done.acquire(blocking=False)
+        assert "test" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_a_stop_waits_for_the_work_no_longer_than_its_patience(make_loop: MakeLoop) -> None:
-    loop, _ = make_loop(0, patience=0.05, hangs=True)
-    begun = time.monotonic()
-    loop.stop()
+def test_work_that_winds_down_can_see_it_and_is_done_no_more() -> None:
+    with working(pause=0, hangs=True) as work:
+        work.loop.wind_down()
+        assert work.loop.is_stopping
 
-    assert 0.05 <= time.monotonic() - begun < PATIENCE / 2
+    assert not work.begun.acquire(blocking=False)
 
 
-def test_a_pause_within_the_work_passes_unless_a_stop_ends_it() -> None:
+def test_a_stop_waits_for_the_work_no_longer_than_its_patience() -> None:
+    with working(patience=0.05, hangs=True) as work:
+        begun = time.monotonic()
+        work.loop.stop()
+
+        assert 0.05 <= time.monotonic() - begun < PATIENCE / 2
+
+
+def test_a_stop_ends_a_pause_within_the_work_and_a_wake_does_not() -> None:
     over = threading.Event()
 
     def work() -> float:
@@ -119,18 +95,15 @@ def test_a_pause_within_the_work_passes_unless_a_stop_ends_it() -> None:
 
     loop = Loop("test", work)
     loop.start()
-    was_over_before = over.wait(0.1)
-    loop.wake()  # the work has time: it ends pauses between two times alone
-    was_over_after_the_wake = over.wait(0.1)
+    loop.wake()
+    assert not over.wait(0.1)
     loop.wind_down()
 
     assert over.wait(PATIENCE)
-    assert (was_over_before, was_over_after_the_wake) == (False, False)
-    loop.stop()
 
 
 def test_one_that_was_never_started_can_be_stopped() -> None:
-    Loop("test", Work(0)).stop()
+    Loop("test", lambda: 0).stop()
 
 
 def test_all_loops_of_a_service_wind_down_before_one_is_waited_for(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email
 import re
-from base64 import b64decode
 from email.header import decode_header, make_header
 from email.message import EmailMessage
 from email.policy import compat32
@@ -23,25 +22,17 @@ NAMES = {
     "atoms": "Formulario web",
     "all characters of atoms": "aZ09!?#$%&'*+-/=^_`{|}~",
     "a comma": "Ventas, Uruguay",
-    "dots": "Comercio S.L.",
-    "quotes": 'La "web"',
-    "backslashes": "a\\b\\\\",
-    "a comment": "Web (demo",
+    "quotes and backslashes": 'La "web" \\b\\\\',
     "an address": "otra@example.org <x>",
-    "a route": "a;b:c[d]",
-    "the end of an encoded word": "a?=",
-    "Spanish": "Formulario de España",
+    "a comment and a route": "Web (demo a;b:c[d]",
     "Spanish with specials": 'Pagos "Ñandú", S.L. <x>',
-    "another script": "支付服务",
-    "emoji": "😀",
-    "a combining mark": "n\N{COMBINING TILDE}",
+    "a combining mark and an emoji": "n\N{COMBINING TILDE} 😀",
 }
 LONG_NAMES = {
     "ASCII": "Equipo comercial " * 10,
     "ASCII without a space": "x" * 300,
     "quoted": "Ventas, " * 20,
     "Spanish": "Equipo comercial de España y Portugal " * 5,
-    "another script": "支付" * 60,
     "a character that two words would share": "x" + "支付" * 60,
 }
 """More than a line or an encoded word takes."""
@@ -68,30 +59,20 @@ def test_a_header_is_read_as_exactly_this_name_and_address(name: str, address: s
     field = read(mailbox.header)["From"]
 
     assert mailbox == Mailbox(address, name)
-    assert mailbox.domain == address.partition("@")[2]
     assert [(each.display_name, each.addr_spec) for each in field.addresses] == [(name, address)]
     assert field.defects == ()
 
 
 @pytest.mark.parametrize("name", LONG_NAMES.values(), ids=LONG_NAMES)
-def test_a_long_name_stays_within_the_lines(name: str) -> None:
+def test_a_long_name_stays_within_the_lines_as_encoded_words_that_are_short_enough(name: str) -> None:
     header = parse_mailbox(f"{quoted(name)} <{ADDRESS}>").header
 
-    assert max(map(len, f"From: {header}".split("\r\n"))) <= 78
-    assert decoded(header) == f"{name.strip()} <{ADDRESS}>"
-    assert [address.addr_spec for address in read(header)["From"].addresses] == [ADDRESS]
-
-
-@pytest.mark.parametrize("name", [*NAMES.values(), *LONG_NAMES.values()])
-def test_encoded_words_are_short_enough(name: str) -> None:
-    header = Mailbox(LONG_ADDRESS, name).header
-
-    lines = [line for line in f"From: {header}".split("\r\n") if "=?" in line]
-    words = [word for line in lines for word in re.findall(r"^(?:From:)? =\?utf-8\?b\?([A-Za-z0-9+/=]+)\?=$", line)]
-    assert bool(lines) == (not name.isascii() or name in LONG_NAMES.values())
-    assert [line for line in lines if len(line) > 76 or len(line.split()[-1]) > 75] == []
-    assert "".join(b64decode(word).decode() for word in words) == (name if lines else "")
-    assert len(words) == len(lines)
+    *lines, address = f"From: {header}".split("\r\n")
+    words = [line.removeprefix("From:").removeprefix(" ") for line in lines]
+    assert max(map(len, lines)) <= 76
+    assert [word for word in words if not re.fullmatch(r"=\?utf-8\?b\?[\w+/=]{1,63}\?=", word)] == []
+    assert "".join(map(decoded, words)) == name.strip()  # no character is split between two words
+    assert address == f" <{ADDRESS}>"
 
 
 HEADERS = {
@@ -108,17 +89,12 @@ def test_a_name_is_quoted_or_encoded_only_where_it_must(name: str, header: str) 
     assert Mailbox(ADDRESS, name).header == header
 
 
-def test_an_address_alone_stays_as_it_is() -> None:
-    assert parse_mailbox(LONG_ADDRESS).header == LONG_ADDRESS
-
-
 def test_a_list_is_read_as_exactly_these() -> None:
     every = ", ".join(f"{quoted(name)} <{number}@example.com>" for number, name in enumerate(NAMES.values()))
 
     mailboxes = parse_mailboxes(f"{every},{LONG_ADDRESS}")
 
-    field = read(address_list(mailboxes))["From"]
-    found = [(each.display_name, each.addr_spec) for each in field.addresses]
+    found = [(each.display_name, each.addr_spec) for each in read(address_list(mailboxes))["From"].addresses]
     assert found == [(mailbox.name, mailbox.address) for mailbox in mailboxes]
     assert [mailbox.name for mailbox in mailboxes] == [*NAMES.values(), ""]
 
