@@ -14,14 +14,13 @@ FLASK_MAIL = [sys.executable, "-m", "flask", "--app", "wsgi", "mail"]
 
 
 def run(
-    command: list[str], mail_dir: Path, environ: Mapping[str, str] | None = None, *, stdin: int | None = None
+    command: list[str], mail_dir: Path, environ: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command, such as FLASK_MAIL with more words, in a service whose MAIL_DIR this is."""
     return subprocess.run(
         command,
         cwd=ROOT,
         env={**os.environ, "MAIL_DIR": str(mail_dir), **(environ or {})},
-        stdin=stdin,
         capture_output=True,
         text=True,
         timeout=120,

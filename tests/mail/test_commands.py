@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -21,58 +20,43 @@ from app.mail import cli
 from app.mail.kept import SENDING
 from app.mail.message import Message
 from app.mail.redelivery import GAP
-from app.mail.spool import Claim, Spool
+from app.mail.spool import Spool
 from app.mailbox import Mailbox
 from tests.factories import UTC_ZONE, contact_body
 from tests.mail import disks
 from tests.mail.command import FLASK_MAIL, run
-from tests.mail.conftest import AGES, NAMES, REQUEST, MailCommand, arrived, keep, letter
-from tests.mail.server import Act, SmtpServer, parse
+from tests.mail.conftest import AGES, NAMES, REQUEST, MailCommand, arrived, keep, keep_in_state, kept, letter
+from tests.mail.server import Act, SmtpServer, parse, text_of
 from tests.mail.service import DAY, Clock
 
 NOW = 1_795_334_400
 """2026-11-22 08:00:00, at which each session takes place."""
 
-FULL_WITH_A_MESSAGE = f'{disks.TMPFS} && cp "$0"/../*.demo "$0/new" && {disks.FILL}'
 WORDS = {**NAMES, "sending": f",tries=1,last={{stored}},waiting=.demo{SENDING}"}
-LOADED = "are the service's settings loaded?"
-SKIPPED = "skipped: the service is sending it or has just tried"
-REFUSED = "the mail server refused"
-LOGIN = f"{REFUSED} SMTP_USERNAME with SMTP_PASSWORD"
-SILENT = "SMTP_TIMEOUT=0.3\nserver EHLO: HANG"
-WRONG = "SMTP_USERNAME=web\nSMTP_PASSWORD=x\nserver EHLO: 250-x / 250 AUTH PLAIN\nserver AUTH: 535 5.7.8 no"
-DOWN = "the mail server cannot be reached: Connection refused"
-NO_ANSWER = "in doubt: no answer came, and the mail server may have taken the message"
-STOPS = "! the mail server failed 2 times in a row: the others were not tried\n! 2 handled, 3 undelivered"
-CONTROLS = "550-5.7.1 \x1b]0;title\x07uno / 550 5.7.1 dos\x9b31m\u202e ñ"
+EACH = "; ".join(f"{number} {state}" for number, state in enumerate(NAMES))
+"""A message in each state: 0 new, 1 waiting, 2 in doubt, 3 in doubt, then deferred, 4 refused, 5 given up."""
 
 FORM = f"{REQUEST}.0123456789abcdef"
 """The local part of a message that a form has made."""
 
 TWIN, OTHER = f"{REQUEST}.ffffffffffffffff", f"{'0' * 32}.0123456789abcdef"
-EACH = "; ".join(f"{number} {state}" for number, state in enumerate(NAMES))
-"""A message in each state: 0 new, 1 waiting, 2 in doubt, 3 in doubt, then deferred, 4 refused, 5 given up."""
+FORMS = f"kept {TWIN} new; {FORM} new; {OTHER} new; 1 new"
+LOADED = "are the service's settings loaded?"
+SKIPPED = "skipped: the service is sending it or has just tried"
+REFUSED = "the mail server refused"
+DOWN = "the mail server cannot be reached: Connection refused"
+NO_ANSWER = "in doubt: no answer came, and the mail server may have taken the message"
+STOPS = "! the mail server failed 2 times in a row: the others were not tried\n! 2 handled, 3 undelivered"
+COMMANDS = "550-5.7.1 \x1b]0;title\x07uno / 550 5.7.1 dos\x9b31m\u202e ñ"
+WITHOUT_COMMANDS = "550 5.7.1 ]0;title uno 5.7.1 dos 31m ñ"
 
 SESSIONS = f"""
-# an empty store is said to be empty
-$ list
-! 0 undelivered
 # without a mail server all are stored
-kept {EACH}
+kept 0 new; 1 refused
 server none $ list
-   AGE  ...  -          stored    5
+   AGE  ...  -          stored    0
 ...  -          stored    1
-...  -          stored    0
-...  -          stored    2
-...  -          stored    3
-...  -          stored    4
-! 6 undelivered
-# one that is being sent is shown and waits
-kept 1 sending* $ show 1
-...    1  -                       -          waiting   1
-...
-Message-ID: <1@example.com>
-...
+! 2 undelivered
 # those that are named are sent again
 kept 1 new; 2 new; 3 new; 4 new $ resend 3 <1@example.com>
 1/2 1 delivered: ...
@@ -94,15 +78,22 @@ kept {EACH} $ resend --waiting
 = left 5 given up 35 451; 2 in doubt 1; 3 in doubt 2 451; 4 refused 1 550 | sent 1 0
 # a refusal or an answer between two failures lets it go on
 kept 0 new; 1 new; 2 new; 3 new; 4 new; 5 new
-server message: DROP | 250 OK | DROP | 554 no | 451 later | 250 OK $ resend
+server message: DROP | 250 OK | 451 later | 554 no | 451 later | DROP $ resend
 1/6 0 {NO_ANSWER}
 2/6 1 delivered: 250 OK
-3/6 2 {NO_ANSWER}
+3/6 2 not delivered: {REFUSED} the message: 451 later
 4/6 3 not delivered: {REFUSED} the message: 554 no
 5/6 4 not delivered: {REFUSED} the message: 451 later
-6/6 5 delivered: 250 OK
-! 6 handled, 4 undelivered
-= exit 1 | left 0 in doubt 1; 2 in doubt 1; 3 refused 1 554; 4 waiting 1 451 | sent 0 1 2 3 4 5
+6/6 5 {NO_ANSWER}
+! 6 handled, 5 undelivered
+= exit 1 | left 0 in doubt 1; 2 waiting 1 451; 3 refused 1 554; 4 waiting 1 451; 5 in doubt 1 | sent 0 1 2 3 4 5
+# a 4xx counts as a failure like no answer
+kept 0 new; 1 new; 2 new
+server message: DROP | 451 later $ resend
+1/3 0 {NO_ANSWER}
+2/3 1 not delivered: {REFUSED} the message: 451 later
+{STOPS}
+= exit 1 | left 0 in doubt 1; 1 waiting 1 451; 2 waiting 0 | sent 0 1
 # a server that is down is tried twice, told without a name of Python, and changes no state
 kept 1 waiting; 2 in doubt; 3 new
 server down $ resend
@@ -112,8 +103,8 @@ server down $ resend
 = exit 1 | left 1 waiting 2 ConnectionRefusedError; 2 in doubt 2 ConnectionRefusedError; 3 waiting 0
 # a refusal gives a terminal no commands
 kept 1 new
-server MAIL: {CONTROLS} $ resend
-1/1 1 not delivered: {REFUSED} the sender: 550 5.7.1 ]0;title uno 5.7.1 dos 31m ñ
+server MAIL: {COMMANDS} $ resend
+1/1 1 not delivered: {REFUSED} the sender: {WITHOUT_COMMANDS}
 ! 1 handled, 1 undelivered
 = exit 1 | left 1 refused 1 550
 # nor does an answer, of which 300 characters are shown
@@ -122,11 +113,6 @@ server message: 250 \x1b{"x" * 1000} $ resend
 1/1 1 delivered: 250 {"x" * 296}\N{HORIZONTAL ELLIPSIS}
 ! 1 handled, 0 undelivered
 = left nothing | sent 1
-# nor in a test
-server message: 250 \x1b{"x" * 1000} $ test
-ventas@example.com: accepted
-the mail server took the message: 250 {"x" * 296}\N{HORIZONTAL ELLIPSIS}
-= sent test
 # each recipient of a test is named once, with the reply if it was refused
 server b@example.com: 550 5.1.1 unknown
 SALES_EMAIL_DEMO=Demos <demo@example.com>
@@ -138,8 +124,7 @@ b@example.com: refused: 550 5.1.1 unknown
 the mail server took the message: 250 2.0.0 taken
 = exit 1 | sent test
 # all recipients of a test are refused
-server b@example.com: 550 5.1.1 unknown
-server c@example.com: 450 4.2.1 busy
+server RCPT: 550 5.1.1 unknown | 450 4.2.1 busy
 SALES_EMAIL=b@example.com,c@example.com
 $ test
 b@example.com: refused: 550 5.1.1 unknown
@@ -151,6 +136,16 @@ kept 1 new
 store cut $ resend
 1/1 1 not delivered: ...
 ! 1 handled, 1 undelivered
+= exit 1
+# what somebody else holds is not sent
+kept 1 sending* $ resend
+1/1 1 {SKIPPED}
+! 1 handled, 1 undelivered
+= exit 1
+# nor deleted
+kept 1 new* $ drop --yes 1
+! 1 is {SKIPPED}
+! 0 dropped
 = exit 1
 # names may be mixed, and one given twice
 kept {FORM} new; 2 new; 3 new $ drop --yes 3f0c9a1b {REQUEST} <2@example.com>
@@ -164,140 +159,79 @@ typed y $ drop --state waiting
 Delete permanently (2)? [y/N]: y
 ! 2 dropped
 = left 3 refused 1 550 | log message 1 dropped | log message 2 dropped
+# an empty line is no yes
+kept 1 new; 2 new
+typed $ drop 1 2
+   AGE  FORM ...
+Delete permanently (2)? [y/N]: ...! Aborted!
+= exit 1
 # where there is nothing to delete nobody is asked
 kept 1 new $ drop --state refused
 ! 0 dropped
 """
 PLAYED = dict(session.split("\n", 1) for session in SESSIONS.split("\n# ")[1:])
 
-FAILURES = {
-    "RCPT: 450 4.7.1 slow down": (
-        f"not delivered: {REFUSED} every recipient: 450 4.7.1 slow down",
-        "waiting 1 450",
-        "",
-    ),
-    "connect: 421 busy": (f"not delivered: {REFUSED} the connection: 421 busy", "waiting 1 421", ""),
-    "message: DROP": (NO_ANSWER, "in doubt 1", " | sent 0 1"),
-}
-"""What a server answers, what is said of it, and what becomes of the messages that were tried."""
+ONE = [f"<{FORM}@example.com>", FORM.upper(), REQUEST, "3F0C-9A1B", "3f0c9a1b"]
 PLAYED |= {
-    f"two failures in a row, {answer}": f"kept 0 new; 1 new; 2 new\nserver {answer} $ resend\n"
-    f"1/3 0 {said}\n2/3 1 {said}\n{STOPS}\n= exit 1 | left 0 {state}; 1 {state}; 2 waiting 0{sent}"
-    for answer, (said, state, sent) in FAILURES.items()
+    f"show {name}": f"kept {FORM} new; {OTHER} new $ show {name}\n...\nMessage-ID: <{FORM}@example.com>\n..."
+    for name in ONE
 }
 
-ONE = [FORM, f"<{FORM}>", f"{FORM}@example.com", f"<{FORM}@example.com>", f"<{FORM}@example.org>", REQUEST, "3F0C-9A1B"]
-ONE += [FORM.upper(), f"<{FORM.upper()}@example.com>", REQUEST.upper(), "3f0c-9a1b", "3F0c9A1b"]
-SHOWN = {name: f"kept {FORM} new; {OTHER} new $ show {name}" for name in ONE}
-SHOWN["a message in two files"] = f"kept {FORM} new 9; {FORM} waiting 9 $ show 3F0C-9A1B"
-PLAYED |= {f"show {name}": f"{given}\n...\nMessage-ID: <{FORM}@example.com>\n..." for name, given in SHOWN.items()}
-
-STATES = ["5 given up 35 451", "1 waiting 1 451", "0 waiting 0", "2 in doubt 1", "3 in doubt 2 451", "4 refused 1 550"]
-DROPPED = {
-    "--state waiting": (EACH, "1 0"),
-    "--state in-doubt": (EACH, "2 3"),
-    "--state refused": (EACH, "4"),
-    "--state given-up": (EACH, "5"),
-    "--state Given-Up": (EACH, "5"),
-    "--state stored": (EACH, ""),
-    "--state waiting --older-than 45s": ("1 waiting 45; 0 new 44", "1"),
-    "--state waiting --older-than 90m": ("1 waiting 5400; 0 new 5399", "1"),
-    "--state waiting --older-than 12h": ("1 waiting 43200; 0 new 43199", "1"),
-    "--state waiting --older-than 30d": ("1 waiting 2592000; 0 new 2591999", "1"),
-    "--state waiting --older-than 0s": ("0 new", "0"),
-    **dict.fromkeys(("1", "1@example.com", "<1@example.com>"), ("1 waiting; 0 new", "1")),
-}
-"""What is kept, and what of it is dropped."""
-
-
-def dropping(arguments: str, kept: str, dropped: str) -> str:
-    numbers = dropped.split()
-    stay = set(re.findall(r"(\d) [a-z]", kept)) - set(numbers)
-    left = "; ".join(line for line in STATES if line[0] in stay) or "nothing"
-    changes = [f"left {left}", *(f"log message {number} dropped" for number in numbers)]
-    end = f"\n= {' | '.join(changes)}" * bool(numbers)
-    return f"kept {kept} $ drop --yes {arguments}\n! {len(numbers)} dropped{end}"
-
-
-PLAYED |= {f"drop {arguments}": dropping(arguments, *case) for arguments, case in DROPPED.items()}
-PLAYED |= {
-    f"{name} is no yes to drop {chosen}": f"kept 1 new 9; 2 new\n{typed}$ drop {chosen}\n"
-    "   AGE  FORM ...  2\nDelete permanently (2)? [y/N]: ...! Aborted!\n= exit 1"
-    for chosen in ("1 2", "--state waiting")
-    for name, typed in {"no": "typed n\n", "an empty line": "typed \n", "the end of the file": ""}.items()
-}
-
-HELD = {
-    "drop --yes 1": f"! 1 is {SKIPPED}\n! 0 dropped",
-    "drop --yes --state waiting": f"! 1 is {SKIPPED}\n! 0 dropped",
-    "resend": f"1/1 1 {SKIPPED}\n! 1 handled, 1 undelivered",
-}
-PLAYED |= {
-    f"{command} skips a message that somebody else holds, {state}": f"kept 1 {state}* $ {command}\n{said}\n= exit 1"
-    for state in ("new", "sending")
-    for command, said in HELD.items()
-}
-
-FORMS = f"kept {TWIN} new; {FORM} new; {OTHER} new; 1 new"
-READING = ("list", "show 1", "resend", "drop 1 --yes", "drop --state refused --yes")
 SEVERAL = f"stands for several messages. Name one of them:\n! {FORM}\n! {TWIN}"
 UNSET = f"SMTP_HOST is not set: there is no mail server to hand messages to: {LOADED}"
 ERRORS = {
     "kept 1 new $ resend <1@example.com> <9@example.com> 8": "9 is not in MAIL_DIR",
     "kept 1 new $ drop --yes <1@example.com> <9@example.com> dead-beef": "9 is not in MAIL_DIR",
-    **{f"{FORMS} $ show {it}": f"{it} is not in MAIL_DIR" for it in ("9", "3F0C-9A1C", "3f0c", "1" * 32, FORM[:-1])},
-    f"{FORMS} $ show 3f0c9a1b": f"3F0C-9A1B {SEVERAL}",
+    f"{FORMS} $ show {FORM[:-1]}": f"{FORM[:-1]} is not in MAIL_DIR",
     f"{FORMS} $ show {REQUEST}": f"{REQUEST} {SEVERAL}",
     f"{FORMS} $ drop --yes 1 3F0C-9A1B": f"3F0C-9A1B {SEVERAL}",
     "kept 1 new\nserver none $ resend": UNSET,
     "server none $ test": UNSET,
     "server down $ test": DOWN,
-    f"server MAIL: {CONTROLS} $ test": f"{REFUSED} the sender: 550 5.7.1 ]0;title uno 5.7.1 dos 31m ñ",
-    **{f"store new $ {command}": "'/mail/new': Not a directory" for command in READING},
-    **{f"store gone $ {command}": f"MAIL_DIR='/mail' does not exist: {LOADED}" for command in READING},
+    f"server MAIL: {COMMANDS} $ test": f"{REFUSED} the sender: {WITHOUT_COMMANDS}",
+    "store new $ list": "'/mail/new': Not a directory",
+    "store gone $ list": f"MAIL_DIR='/mail' does not exist: {LOADED}",
 }
 PLAYED |= {session: f"{session}\n! Error: {said}\n= exit 1" for session, said in ERRORS.items()}
 
+OLDER = {"45s": 45, "90m": 5_400, "12h": 43_200, "30d": 30 * DAY}
+PLAYED |= {
+    f"drop what is older than {age}": f"kept 1 new {seconds}; 2 new {seconds - 1} $ drop --yes --state waiting"
+    f" --older-than {age}\n! 1 dropped\n= left 2 waiting 0 | log message 1 dropped"
+    for age, seconds in OLDER.items()
+}
+
+AN_AGE = "is not an age such as 30d, 12h, 90m or 45s"
 MISUSED = {
-    **{f"{it} {name}": "the ID is empty" for it in ("show", "resend", "drop --yes") for name in ("''", "<>", "@a.com")},
+    "resend ''": "the ID is empty",
+    "drop --yes <@a.com>": "the ID is empty",
     "resend --waiting 1": "give either IDs or --waiting",
-    "drop": "give either IDs or --state",
     "drop --yes": "give either IDs or --state",
-    "drop --older-than 1d": "give either IDs or --state",
     "drop --state waiting 1": "give either IDs or --state",
     "drop --older-than 1d 1": "--older-than needs --state",
     "drop --state lost": "'lost' is not one of 'waiting', 'in-doubt', 'refused', 'given-up', 'stored'.",
-    **{
-        f"drop --state waiting --older-than '{age}'": f"{age!r} is not an age such as 30d, 12h, 90m or 45s"
-        for age in ("30", "d", "-1d", "1.5h", "1w", "1d2h", "٣d", "")
-    },
+    "drop --state waiting --older-than 30": f"'30' {AN_AGE}",
+    "drop --state waiting --older-than 1w": f"'1w' {AN_AGE}",
 }
 PLAYED |= {it: f"kept 1 new {90 * DAY} $ {it}\n! ...\n! Error: ...{said}\n= exit 2" for it, said in MISUSED.items()}
 
 EXITS = {"OK": "", "WARNING": "\n= exit 1", "CRITICAL": "\n= exit 2"}
-ALL_WORSE = "kept 1 given up; 2 refused; 3 in doubt; 4 new 1200; 5 new"
+WRONG = "SMTP_USERNAME=web\nSMTP_PASSWORD=x\nserver EHLO: 250-x / 250 AUTH PLAIN\nserver AUTH: 535 5.7.8 no"
 STATUSES = {
-    "": "OK - nothing is kept",
     "store unused": "OK - nothing is kept",
-    "store unused\nserver none": "OK - SMTP_HOST is not set; nothing is kept",
-    f"kept {EACH}\nserver none": "OK - SMTP_HOST is not set; 6 stored",
-    "kept 1 new 840": "OK - 1 waiting; the oldest waits for 14 min",
+    "kept 1 new; 2 refused\nserver none": "OK - SMTP_HOST is not set; 2 stored",
     "kept 1 new 900": "OK - 1 waiting; the oldest waits for 15 min",
     "kept 1 new 901; 2 new": "WARNING - 2 waiting; the oldest waits for 15 min",
     "kept 1 new 3600": "WARNING - 1 waiting; the oldest waits for 1 h",
     "kept 1 new 3601": "CRITICAL - 1 waiting; the oldest waits for 1 h",
     "kept 1 refused": "WARNING - 1 refused",
-    "kept 1 in doubt": "WARNING - 1 in doubt",
-    "kept 1 sending*": "OK - 1 waiting; the oldest waits for 0 s",
     "kept 1 sending": "WARNING - 1 in doubt",
-    "kept 1 given up": "CRITICAL - 1 given up",
-    ALL_WORSE: "CRITICAL - 2 waiting, 1 in doubt, 1 refused, 1 given up; the oldest waits for 20 min",
+    "kept 1 sending*": "OK - 1 waiting; the oldest waits for 0 s",
+    f"kept {EACH}": "CRITICAL - 2 waiting, 2 in doubt, 1 refused, 1 given up; the oldest waits for 1 min",
     "kept 1 refused\nserver down": f"CRITICAL - {DOWN}; 1 refused",
-    SILENT: "CRITICAL - the mail server did not answer within SMTP_TIMEOUT; nothing is kept",
-    WRONG: f"CRITICAL - {LOGIN}: 535 5.7.8 no; nothing is kept",
+    WRONG: f"CRITICAL - {REFUSED} SMTP_USERNAME with SMTP_PASSWORD: 535 5.7.8 no; nothing is kept",
     "store gone": "CRITICAL - MAIL_DIR='/mail' does not exist",
-    "store gone\nserver none": "CRITICAL - MAIL_DIR='/mail' does not exist",
-    **{f"store {it}": "CRITICAL - MAIL_DIR='/mail' takes no message: Not a directory" for it in ("tmp", "new", "cur")},
+    "store new": "CRITICAL - MAIL_DIR='/mail' takes no message: Not a directory",
 }
 PLAYED |= {
     f"{given} $ status": f"{given}\n$ status\n{line}{EXITS[line.partition(' ')[0]]}" for given, line in STATUSES.items()
@@ -323,19 +257,19 @@ class Server(SmtpServer):
 
 
 def spoil(mail_dir: Path, how: str) -> None:
-    """Make a store in which something is not as it should be; the name of a folder stands for a file in its place."""
-    messages = [*(mail_dir / "new").iterdir()]
+    """Make a store in which something is not as it should be."""
     match how:
         case "gone":
             shutil.rmtree(mail_dir)
         case "unused":
-            for folder in mail_dir.iterdir():
-                folder.rmdir()
+            shutil.rmtree(mail_dir)
+            mail_dir.mkdir()
+        case "new":
+            (mail_dir / "new").rmdir()
+            (mail_dir / "new").touch()
         case "cut":
-            messages[0].write_bytes(messages[0].read_bytes()[:-1])
-        case folder:
-            (mail_dir / folder).rmdir()
-            (mail_dir / folder).touch()
+            (message,) = (mail_dir / "new").iterdir()
+            message.write_bytes(message.read_bytes()[:-1])
 
 
 def contents(directory: Path) -> dict[str, bytes | None]:
@@ -344,7 +278,7 @@ def contents(directory: Path) -> dict[str, bytes | None]:
 
 
 def as_said(said: str, expected: str) -> str:
-    """What is expected, in which ``...`` stands for anything, if that was said."""
+    """What is expected if it was said, else what was said; ``...`` stands for anything."""
     pattern = ".*".join(map(re.escape, expected.split("...")))
     return expected if re.fullmatch(pattern, said, re.DOTALL) else said
 
@@ -373,11 +307,10 @@ def play(mail: MailCommand, mail_dir: Path, clock: Clock, caplog: pytest.LogCapt
             for local_part, state, star, age in re.findall(
                 r"(\S+) ([a-z, ]*[a-z])(\*?) ?(\d*)(?:; |$)", facts.get("kept", "")
             ):
-                kept = keep(mail_dir, letter(local_part), WORDS[state], age=float(age or AGES.get(state, 0)))
+                message = keep(mail_dir, letter(local_part), WORDS[state], age=float(age or AGES.get(state, 0)))
                 if star:
-                    held.enter_context(Spool(mail_dir).claim(kept))
-            if "store" in facts:
-                spoil(mail_dir, facts["store"])
+                    held.enter_context(Spool(mail_dir).claim(message))
+            spoil(mail_dir, facts.get("store", ""))
             before = contents(mail_dir.parent)
             arguments = [word.strip("'") for word in command.split()]
             typed = f"{facts['typed']}\n" if "typed" in facts else ""
@@ -386,8 +319,8 @@ def play(mail: MailCommand, mail_dir: Path, clock: Clock, caplog: pytest.LogCapt
             said += [f"! {line}" for line in result.stderr.replace(str(mail_dir), "/mail").splitlines()]
             done = [f"exit {result.exit_code}"] * (result.exit_code != 0)
             if contents(mail_dir.parent) != before:
-                left = [f"{it.local_part} {it.state} {it.tries} {it.last_code}" for it in Spool(mail_dir).kept()]
-                done.append(f"left {'; '.join(map(str.strip, left)) or 'nothing'}")
+                left = [f"{it.local_part} {it.state} {it.tries} {it.last_code}".strip() for it in kept(mail_dir)]
+                done.append(f"left {'; '.join(left) or 'nothing'}")
         sent = ["test" if command == "test" else name.strip("<>").partition("@")[0] for name in arrived(server)]
         done += [f"sent {' '.join(sent)}"] * (sent != [])
         done += [f"log {it.getMessage()}" for it in caplog.records if it.name == cli.__name__]
@@ -403,20 +336,23 @@ def test_session(play: Play, session: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("owner", "call", "error", "session"),
-    [
-        (Claim, "discard", PermissionError(1, "no"), "drop --yes 1\n! 1 stays: no\n! 0 dropped\n= exit 1"),
-        (Spool, "read", FileNotFoundError(2, "gone", "/mail/1"), "show 1\n! Error: '/mail/1': gone\n= exit 1"),
-        (Spool, "kept", PermissionError(13, "no"), "status\nCRITICAL - the mail cannot be checked: no\n= exit 2"),
-        (Spool, "kept", KeyError("x"), "status\nCRITICAL - the mail cannot be checked: KeyError\n= exit 2"),
-    ],
+    ("state", "dropped"), [("waiting", "01"), ("in-doubt", "23"), ("refused", "4"), ("Given-Up", "5"), ("stored", "")]
 )
-def test_a_failure_of_the_disk_is_told_in_one_line(
-    play: Play, monkeypatch: pytest.MonkeyPatch, owner: object, call: str, error: Exception, session: str
+def test_drop_deletes_all_in_a_state(
+    mail: MailCommand, absent_server: SmtpServer, mail_dir: Path, state: str, dropped: str
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, call, Mock(side_effect=error))
-        play(f"kept 1 new $ {session}")
+    for number, each in enumerate(NAMES):
+        keep_in_state(mail_dir, letter(number), each)
+
+    assert mail("drop", "--yes", "--state", state, server=absent_server).stderr == f"{len(dropped)} dropped\n"
+    assert {it.local_part for it in kept(mail_dir)} == set("012345") - set(dropped)
+
+
+def test_a_status_that_cannot_be_found_out_is_critical(mail: MailCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Spool, "kept", Mock(side_effect=KeyError("maria@example.com")))
+    result = mail("status")
+
+    assert (result.exit_code, result.stdout) == (2, "CRITICAL - the mail cannot be checked: KeyError\n")
 
 
 def test_list_shows_a_message_in_a_row_and_in_json_with_nothing_personal(
@@ -425,19 +361,15 @@ def test_list_shows_a_message_in_a_row_and_in_json_with_nothing_personal(
     clock.wall = NOW - clock.start
     keep(mail_dir, letter(FORM, "demo"), age=90)
     keep(mail_dir, letter(2, "ventas"), f",tries=4,last={NOW - 700}.000,waiting=451.ventas", age=7_300)
-    keep(mail_dir, letter(3), f",tries=2,last={NOW - 3_601}.000,waiting=ConnectionRefusedError.demo", age=7_200)
     keep(mail_dir, letter(4), f",tries=1,last={NOW - 2_999}.000,waiting=.distribuidor.doubt", age=3_000)
-    keep(mail_dir, letter(5), f",tries=1,last={NOW - 58}.000,refused=550.", age=59)
     keep(mail_dir, letter(6), f",tries=35,last={NOW - 900}.000,waiting=TimeoutError.demo", age=6 * DAY)
 
     assert mail("list", server=absent_server).stdout.splitlines() == [
         "   AGE  FORM          REFERENCE  TRIES  LAST CODE               NEXT TRY   STATE     MESSAGE-ID",
         "   6 d  demo          -             35  TimeoutError            -          given up  6",
         "   2 h  ventas        -              4  451                     in 1 h     waiting   2",
-        "   2 h  demo          -              2  ConnectionRefusedError  now        waiting   3",
         "50 min  distribuidor  -              1  -                       -          in doubt  4",
         f" 1 min  demo          3F0C-9A1B      0  -                       now        waiting   {FORM}",
-        "  59 s  -             -              1  550                     -          refused   5",
     ]
     text = mail("list", "--json", server=absent_server).stdout.replace("2026-11-22T", "").replace("+00:00", "Z")
     messages = json.loads(text)["messages"]
@@ -447,10 +379,8 @@ def test_list_shows_a_message_in_a_row_and_in_json_with_nothing_personal(
     assert [tuple(message.values()) for message in messages] == [
         ("6", None, "given up", 35, "TimeoutError", "07:45:00Z", None, "2026-11-16T08:00:00Z", 518_400, "demo"),
         ("2", None, "waiting", 4, "451", "07:48:20Z", "09:38:20Z", "05:58:20Z", 7_300, "ventas"),
-        ("3", None, "waiting", 2, "ConnectionRefusedError", "06:59:59Z", "07:59:58Z", "06:00:00Z", 7_200, "demo"),
         ("4", None, "in doubt", 1, None, "07:10:01Z", None, "07:10:00Z", 3_000, "distribuidor"),
         (FORM, "3F0C-9A1B", "waiting", 0, None, None, "07:59:30Z", "07:58:30Z", 90, "demo"),
-        ("5", None, "refused", 1, "550", "07:59:02Z", None, "07:59:01Z", 59, None),
     ]
 
 
@@ -471,28 +401,26 @@ def test_show_decodes_header_and_text(mail: MailCommand, mail_dir: Path) -> None
 
 
 UTF_8 = b"\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n"
-CONTROLS_OF_TEXT = b"a=1B[2J=07=00=7F=C2=9Bb=09c=0D=0Ad=0De=0Cf=C2=A0g=E2=80=A8h=E2=80=AEi=E2=81=A6j=EF=BB=BFk"
+CONTROLS = b"a=1B[2J=07=00=7F=C2=9Bb=09c=0D=0Ad=0De=0Cf=C2=A0g=E2=80=A8h=E2=80=AEi=E2=81=A6j=EF=BB=BFk=FF"
+VISIBLE = "\n\na\\x1b[2J\\x07\\x00\\x7f\\x9bb\tc\nd\ne f g\nh\\u202ei\\u2066j\\ufeffk\ufffd\n"
+HIDDEN = b"=?utf-8?q?uno=0D=0ABcc=3A_x=1B[2J?=\r\n =?utf-8?q?_dos=E2=80=AE_=C3=B1?="
 LETTER_OF_FORMS = b"a: =E2=81=A8=D7=A9=E2=81=A9 =F0=9F=91=A9=E2=80=8D=F0=9F=91=A9"
-TEXTS = {
-    "no part that is text": (b"\r\nContent-Type: text/html\r\n\r\n<p>Hola</p>", "(no text)"),
-    "no charset": (b"\r\n\r\nHola", "Hola"),
-    "an unknown charset": (b"\r\nContent-Type: text/plain; charset=klingon\r\n\r\nHola", "Hola"),
-    "bytes that are not UTF-8": (UTF_8 + b"a=FFb", "a\ufffdb"),
-    "right-to-left text and joined emoji": (UTF_8 + LETTER_OF_FORMS, "a: \u2068ש\u2069 👩\u200d👩"),
-    "controls": (UTF_8 + CONTROLS_OF_TEXT, "a\\x1b[2J\\x07\\x00\\x7f\\x9bb\tc\nd\ne f g\nh\\u202ei\\u2066j\\ufeffk"),
+LETTERS: dict[str, tuple[bytes, bytes, str]] = {
+    "no part that is text": (b"\r\n\r\nHola", b"\r\nContent-Type: text/html\r\n\r\n<p>Hola</p>", "\n\n(no text)\n"),
+    "right-to-left text and joined emoji": (
+        b"\r\n\r\nHola",
+        UTF_8 + LETTER_OF_FORMS,
+        "\n\na: \u2068ש\u2069 👩\u200d👩\n",
+    ),
+    "controls in the text": (b"\r\n\r\nHola", UTF_8 + CONTROLS, VISIBLE),
+    "controls in a field": (b"Prueba", HIDDEN, "\nSubject: uno Bcc: x [2J dos ñ\n"),
+    "an unknown charset in a field": (
+        b"Prueba",
+        b"=?klingon?q?a?=\r\n\ttres\x1b[2J",
+        "\nSubject: =?klingon?q?a?= tres [2J\n",
+    ),
 }
-FIELDS = {
-    b"X: =?utf-8?q?uno=0D=0ABcc=3A_x=1B[2J?=\r\n =?utf-8?q?_dos=E2=80=AE_=C3=B1?=": "X: uno Bcc: x [2J dos ñ",
-    b"X: =?klingon?q?a?= =?utf-8?b?x?=\r\n\ttres\x1b[2J": "X: =?klingon?q?a?= =?utf-8?b?x?= tres [2J",
-    b"X: =?klingon?q?a?=": "X: =?klingon?q?a?=",
-    b"X: =?utf-8?q?=FF?=": "X: =?utf-8?q?=FF?=",
-}
-REST = 'MIME-Version: 1.0\nContent-Type: multipart/alternative; boundary="=_1"\n\nHola\n'
-LETTERS = {
-    **{name: (b"\r\n\r\nHola", content, f"\n\n{text}\n") for name, (content, text) in TEXTS.items()},
-    **{shown: (b"MIME", field + b"\r\nMIME", f"\n{shown}\n{REST}") for field, shown in FIELDS.items()},
-}
-"""A part of a message, what stands in its place, and how the output ends then."""
+"""A part of a message, what stands in its place, and how it is shown then."""
 
 
 @pytest.mark.parametrize(("usual", "other", "shown"), LETTERS.values(), ids=LETTERS)
@@ -501,7 +429,7 @@ def test_show_gives_a_terminal_no_commands(
 ) -> None:
     keep(mail_dir, Message("<1@example.com>", letter(1).content.replace(usual, other)))
 
-    assert mail("show", "1").stdout.endswith(shown)
+    assert shown in mail("show", "1").stdout
 
 
 def test_resend_sends_the_messages_as_they_are_over_one_connection_a_second_apart(
@@ -521,96 +449,94 @@ def test_resend_sends_the_messages_as_they_are_over_one_connection_a_second_apar
 
 
 def test_the_test_message_shows_the_names_and_its_envelope_has_the_addresses_alone(mail: MailCommand) -> None:
-    names = {
-        "MAIL_FROM": "Formulario de España <web@example.com>",
-        "SALES_EMAIL": '"Ventas, Uruguay" <a@example.com>,b@example.com',
-    }
+    names = {"MAIL_FROM": "Formulario de España <web@example.com>", "SALES_EMAIL": '"Ventas, UY" <a@example.com>'}
     with SmtpServer() as server:
-        result = mail("test", server=server, **names)
+        mail("test", server=server, **names)
 
     (arrival,) = server.arrivals
-    message: Any = parse(arrival)
-    assert (arrival.sender, arrival.recipients) == ("web@example.com", ["a@example.com", "b@example.com"])
-    assert [str(each) for each in message["From"].addresses] == ["Formulario de España <web@example.com>"]
-    assert [str(each) for each in message["To"].addresses] == ['"Ventas, Uruguay" <a@example.com>', "b@example.com"]
-    assert message["Message-ID"].endswith("@example.com>")
-    assert message.get_payload(0).get_content().startswith("Este mensaje comprueba la entrega")
-    assert message.defects == []
-    assert result.stdout.splitlines()[:2] == ["a@example.com: accepted", "b@example.com: accepted"]
+    message = parse(arrival)
+    assert (arrival.sender, arrival.recipients) == ("web@example.com", ["a@example.com"])
+    assert (str(message["From"]), str(message["To"])) == (names["MAIL_FROM"], names["SALES_EMAIL"])
+    assert text_of(arrival).startswith("Este mensaje comprueba la entrega")
 
 
 SERVICE = """
-import json, sys, wsgi
-results = [wsgi.app.test_cli_runner().invoke(args=["mail", *command.split()]) for command in sys.argv[1:]]
-print(json.dumps([[result.exit_code, result.stdout, result.stderr] for result in results]))
+import sys, wsgi
+for command in sys.argv[1:]:
+    result = wsgi.app.test_cli_runner().invoke(args=["mail", *command.split()])
+    print(f"$ {command}\\n{result.stdout}{result.stderr}= exit {result.exit_code}")
 """
 """Answers several commands: to load the service takes longer than all of them."""
 
-CANNOT = "Error: MAIL_DIR cannot be written, so no message could be removed\n"
-READ_ONLY = {
-    "list": [0, "...  waiting   1\n", "1 undelivered\n"],
-    "show 1": [0, "...\nSubject: Prueba\n...", ""],
-    "resend": [1, "", f"...{CANNOT}"],
-    "drop --yes 1": [1, "", CANNOT],
-    "status": [2, "CRITICAL - MAIL_DIR='/mail' cannot be written\n", ""],
-}
-FULL = {
-    "status": [2, "CRITICAL - MAIL_DIR='/mail' takes no message: No space left on device\n", ""],
-    "resend": [0, "1/1 1 delivered: 250 2.0.0 taken\n", "...1 handled, 0 undelivered\n"],
-}
+READ_ONLY = """$ list
+...  waiting   1
+1 undelivered
+= exit 0
+$ show 1
+...
+Subject: Prueba
+...
+= exit 0
+$ resend
+...Error: MAIL_DIR cannot be written, so no message could be removed
+= exit 1
+$ drop --yes 1
+Error: MAIL_DIR cannot be written, so no message could be removed
+= exit 1
+$ status
+CRITICAL - MAIL_DIR='/mail' cannot be written
+= exit 2
+"""
+FULL = """$ status
+CRITICAL - MAIL_DIR='/mail' takes no message: No space left on device
+= exit 2
+$ resend
+1/1 1 delivered: 250 2.0.0 taken
+...1 handled, 0 undelivered
+= exit 0
+"""
+FULL_WITH_A_MESSAGE = f'{disks.TMPFS} && cp "$0"/../*.demo "$0/new" && {disks.FILL}'
 
 
 @pytest.mark.needs("mount namespaces")
 @pytest.mark.parametrize(
-    ("disk", "expected", "sent"), [(disks.READ_ONLY, READ_ONLY, []), (FULL_WITH_A_MESSAGE, FULL, ["<1@example.com>"])]
+    ("disk", "session"), [(disks.READ_ONLY, READ_ONLY), (FULL_WITH_A_MESSAGE, FULL)], ids=["read-only", "full"]
 )
-def test_on_a_disk_that_takes_nothing(
-    mail_dir: Path, tmp_path: Path, disk: str, expected: dict[str, list[Any]], sent: list[str]
-) -> None:
-    path = mail_dir / keep(mail_dir, letter(1)).path
-    shutil.copy(path, tmp_path)
+def test_on_a_disk_that_takes_nothing(mail_dir: Path, tmp_path: Path, disk: str, session: str) -> None:
+    shutil.copy(mail_dir / keep(mail_dir, letter(1)).path, tmp_path)
+    commands = re.findall(r"^\$ (.*)", session, re.MULTILINE)
     with SmtpServer() as server:
-        result = disks.run(disk, tmp_path, [sys.executable, "-c", SERVICE, *expected], **server.environ)
+        result = disks.run(disk, tmp_path, [sys.executable, "-c", SERVICE, *commands], **server.environ)
 
-    found = json.loads(result.stdout.replace(str(mail_dir), "/mail"))
-    texts = zip(found, expected.values(), strict=True)
-    assert [[it[0], as_said(it[1], out), as_said(it[2], err)] for it, (_, out, err) in texts] == [*expected.values()]
-    assert arrived(server) == sent
+    assert as_said(result.stdout.replace(str(mail_dir), "/mail"), session) == session
+    assert len(server.arrivals) == session.count("delivered:")
 
 
-class TestTyped:
-    """In a process of its own, as an operator types it."""
+def test_a_mistyped_directory_is_told_in_one_line_and_not_made(tmp_path: Path) -> None:
+    mistyped = tmp_path / "mial"
+    result = run([*FLASK_MAIL, "list"], mistyped, {"LOG_LEVEL": "warning"})
 
-    def test_a_mistyped_directory_is_told_in_one_line_and_not_made(self, tmp_path: Path) -> None:
-        mistyped = tmp_path / "mial"
-        result = run([*FLASK_MAIL, "list"], mistyped, {"LOG_LEVEL": "warning"})
-
-        assert (result.returncode, result.stdout) == (1, "")
-        assert result.stderr == f"Error: MAIL_DIR='{mistyped}' does not exist: {LOADED}\n"
-        assert not mistyped.exists()
-
-    def test_a_reader_who_has_seen_enough_ends_a_list_quietly(self, mail_dir: Path) -> None:
-        for number in range(1_000):
-            keep(mail_dir, letter(number))
-
-        # Without buffers, Python takes a write that is cut short for a whole one.
-        buffered = {"PYTHONUNBUFFERED": ""}
-        result = run(["sh", "-c", '"$@" | head -n 1', "sh", *FLASK_MAIL, "list"], mail_dir, buffered)
-
-        assert (result.returncode, result.stderr) == (0, "")
-        assert result.stdout.startswith("   AGE  FORM ")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == f"Error: MAIL_DIR='{mistyped}' does not exist: {LOADED}\n"
+    assert not mistyped.exists()
 
 
-def test_the_help_says_in_a_whole_sentence_what_each_command_does_and_how_it_ends(mail: MailCommand) -> None:
-    commands = mail("--help").stdout.partition("Commands:\n")[2].splitlines()
+def test_a_reader_who_has_seen_enough_ends_a_list_quietly(mail_dir: Path) -> None:
+    for number in range(400):
+        keep(mail_dir, letter(f"{number:0150}"))  # more than a pipe holds
 
-    assert [line.split()[0] for line in commands] == ["drop", "list", "resend", "show", "status", "test"]
-    assert [line for line in commands if not re.fullmatch(r"  \w+ +[A-Z][^.]+\.", line)] == []
-    pages = {line.split()[0]: " ".join(mail(line.split()[0], "--help").stdout.split()) for line in commands}
-    assert [command for command, page in pages.items() if "Usage" not in page or "exit status" not in page] == []
+    # Without buffers, Python takes a write that is cut short for a whole one.
+    buffered = {"PYTHONUNBUFFERED": ""}
+    result = run(["sh", "-c", '"$@" | head -n 1', "sh", *FLASK_MAIL, "list"], mail_dir, buffered)
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("   AGE  FORM ")
+
+
+def test_the_help_of_status_names_the_thresholds(mail: MailCommand) -> None:
     assert (
         "OK, exit status 0 none of the following"
         " WARNING, exit status 1 the oldest waiting message is older than 15 min, or a message is refused or in doubt"
         " CRITICAL, exit status 2 the oldest waiting message is older than 1 h, or a message is given up,"
         " or the mail server would take no message now, or MAIL_DIR does not exist, cannot be written or is full,"
-    ) in pages["status"]
+    ) in " ".join(mail("status", "--help").stdout.split())
