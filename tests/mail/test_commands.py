@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -312,11 +313,8 @@ def play(mail: MailCommand, mail_dir: Path, clock: Clock, caplog: pytest.LogCapt
                     held.enter_context(Spool(mail_dir).claim(message))
             spoil(mail_dir, facts.get("store", ""))
             before = contents(mail_dir.parent)
-            arguments = [word.strip("'") for word in command.split()]
-            typed = f"{facts['typed']}\n" if "typed" in facts else ""
-            result = mail(*arguments, server=server if is_set else None, input=typed, **environ)
-            said = result.stdout.replace(str(mail_dir), "/mail").splitlines()
-            said += [f"! {line}" for line in result.stderr.replace(str(mail_dir), "/mail").splitlines()]
+            typed = f"{facts.get('typed', '')}\n"
+            result = mail(*shlex.split(command), server=server if is_set else None, input=typed, **environ)
             done = [f"exit {result.exit_code}"] * (result.exit_code != 0)
             if contents(mail_dir.parent) != before:
                 left = [f"{it.local_part} {it.state} {it.tries} {it.last_code}".strip() for it in kept(mail_dir)]
@@ -324,8 +322,9 @@ def play(mail: MailCommand, mail_dir: Path, clock: Clock, caplog: pytest.LogCapt
         sent = ["test" if command == "test" else name.strip("<>").partition("@")[0] for name in arrived(server)]
         done += [f"sent {' '.join(sent)}"] * (sent != [])
         done += [f"log {it.getMessage()}" for it in caplog.records if it.name == cli.__name__]
-        said += [f"= {' | '.join(done)}"] * (done != [])
-        assert as_said("\n".join(said), expected) == expected
+        lines = [*result.stdout.splitlines(), *(f"! {line}" for line in result.stderr.splitlines())]
+        said = "\n".join(lines + [f"= {' | '.join(done)}"] * (done != [])).replace(str(mail_dir), "/mail")
+        assert as_said(said, expected) == expected
 
     return play
 
@@ -385,9 +384,8 @@ def test_list_shows_a_message_in_a_row_and_in_json_with_nothing_personal(
 
 
 def test_show_decodes_header_and_text(mail: MailCommand, mail_dir: Path) -> None:
-    address = f"{'m' * 64}@{'.'.join(['d' * 60] * 3)}.com"
     long_line = ("Quisiera una demostración. " * 20).strip()
-    values, _ = validate(contact_body(nombre="Ñ" * 200, email=address, mensaje=long_line))
+    values, _ = validate(contact_body(nombre="Ñ" * 200, mensaje=long_line))
     composer = Composer(Mailbox("web@example.com"), lambda _: [Mailbox("ventas@example.com")], UTC_ZONE)
     keep(mail_dir, composer.compose(values, REQUEST), age=7_300)
 
@@ -395,7 +393,7 @@ def test_show_decodes_header_and_text(mail: MailCommand, mail_dir: Path) -> None
 
     assert f"{row}\n" == mail("list").stdout
     assert "Subject: Demo: Comercio Ejemplo S.L. · 3F0C-9A1B" in header.splitlines()
-    assert f"Reply-To: {'Ñ' * 200} <{address}>" in header.splitlines()
+    assert f"Reply-To: {'Ñ' * 200} <maria@example.com>" in header.splitlines()
     assert long_line in text.splitlines()
     assert "<" not in text
 
@@ -405,20 +403,13 @@ CONTROLS = b"a=1B[2J=07=00=7F=C2=9Bb=09c=0D=0Ad=0De=0Cf=C2=A0g=E2=80=A8h=E2=80=A
 VISIBLE = "\n\na\\x1b[2J\\x07\\x00\\x7f\\x9bb\tc\nd\ne f g\nh\\u202ei\\u2066j\\ufeffk\ufffd\n"
 HIDDEN = b"=?utf-8?q?uno=0D=0ABcc=3A_x=1B[2J?=\r\n =?utf-8?q?_dos=E2=80=AE_=C3=B1?="
 LETTER_OF_FORMS = b"a: =E2=81=A8=D7=A9=E2=81=A9 =F0=9F=91=A9=E2=80=8D=F0=9F=91=A9"
-LETTERS: dict[str, tuple[bytes, bytes, str]] = {
-    "no part that is text": (b"\r\n\r\nHola", b"\r\nContent-Type: text/html\r\n\r\n<p>Hola</p>", "\n\n(no text)\n"),
-    "right-to-left text and joined emoji": (
-        b"\r\n\r\nHola",
-        UTF_8 + LETTER_OF_FORMS,
-        "\n\na: \u2068ש\u2069 👩\u200d👩\n",
-    ),
-    "controls in the text": (b"\r\n\r\nHola", UTF_8 + CONTROLS, VISIBLE),
+BODY = b"\r\n\r\nHola"
+LETTERS = {
+    "no part that is text": (BODY, b"\r\nContent-Type: text/html\r\n\r\n<p>Hola</p>", "\n\n(no text)\n"),
+    "right-to-left text and joined emoji": (BODY, UTF_8 + LETTER_OF_FORMS, "\n\na: \u2068ש\u2069 👩\u200d👩\n"),
+    "controls in the text": (BODY, UTF_8 + CONTROLS, VISIBLE),
     "controls in a field": (b"Prueba", HIDDEN, "\nSubject: uno Bcc: x [2J dos ñ\n"),
-    "an unknown charset in a field": (
-        b"Prueba",
-        b"=?klingon?q?a?=\r\n\ttres\x1b[2J",
-        "\nSubject: =?klingon?q?a?= tres [2J\n",
-    ),
+    "an unknown charset": (b"Prueba", b"=?klingon?q?a?=\r\n\ttres\x1b[2J", "\nSubject: =?klingon?q?a?= tres [2J\n"),
 }
 """A part of a message, what stands in its place, and how it is shown then."""
 
