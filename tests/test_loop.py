@@ -52,6 +52,13 @@ def test_it_repeats_after_the_pause_that_the_work_asks_for() -> None:
         assert all(work.begins() for _ in range(3))
 
 
+def test_it_says_when_the_work_has_been_done_once() -> None:
+    with working(hangs=True) as work:
+        assert not work.loop.first_done.is_set()
+        work.may_end.set()
+        assert work.loop.first_done.wait(PATIENCE)
+
+
 @pytest.mark.parametrize("hangs", [False, True], ids=["in the pause", "during the work"])
 def test_it_is_woken_once(*, hangs: bool) -> None:
     with working(hangs=hangs) as work:

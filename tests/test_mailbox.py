@@ -18,16 +18,16 @@ from tests.messages import POLICIES, READER
 ADDRESS = "web@example.com"
 LONG_ADDRESS = "w" * 64 + "@" + "example." * 20 + "com"
 
-NAMES = {
-    "atoms": "Formulario web",
-    "all characters of atoms": "aZ09!?#$%&'*+-/=^_`{|}~",
-    "a comma": "Ventas, Uruguay",
-    "quotes and backslashes": 'La "web" \\b\\\\',
-    "an address": "otra@example.org <x>",
-    "a comment and a route": "Web (demo a;b:c[d]",
-    "Spanish with specials": 'Pagos "Ñandú", S.L. <x>',
-    "a combining mark and an emoji": "n\N{COMBINING TILDE} 😀",
-}
+NAMES = [
+    "Formulario web",
+    "aZ09!?#$%&'*+-/=^_`{|}~",
+    "Ventas, Uruguay",
+    'La "web" \\b\\\\',
+    "otra@example.org <x>",
+    "Web (demo a;b:c[d]",
+    'Pagos "Ñandú", S.L. <x>',
+    "n\N{COMBINING TILDE} 😀",
+]
 LONG_NAMES = {
     "ASCII": "Equipo comercial " * 10,
     "ASCII without a space": "x" * 300,
@@ -51,18 +51,6 @@ def decoded(value: str) -> str:
     return str(make_header(decode_header(re.sub("\r\n(?= )", "", value))))
 
 
-@pytest.mark.parametrize("address", [ADDRESS, LONG_ADDRESS], ids=["short", "long"])
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_a_header_is_read_as_exactly_this_name_and_address(name: str, address: str) -> None:
-    mailbox = parse_mailbox(f"{quoted(name)} <{address}>")
-
-    field = read(mailbox.header)["From"]
-
-    assert mailbox == Mailbox(address, name)
-    assert [(each.display_name, each.addr_spec) for each in field.addresses] == [(name, address)]
-    assert field.defects == ()
-
-
 @pytest.mark.parametrize("name", LONG_NAMES.values(), ids=LONG_NAMES)
 def test_a_long_name_stays_within_the_lines_as_encoded_words_that_are_short_enough(name: str) -> None:
     header = parse_mailbox(f"{quoted(name)} <{ADDRESS}>").header
@@ -75,28 +63,21 @@ def test_a_long_name_stays_within_the_lines_as_encoded_words_that_are_short_enou
     assert address == f" <{ADDRESS}>"
 
 
-HEADERS = {
-    "": "web@example.com",
-    "Formulario web": "Formulario web <web@example.com>",
-    "Ventas, Uruguay": '"Ventas, Uruguay" <web@example.com>',
-    'La "web" \\': '"La \\"web\\" \\\\" <web@example.com>',
-    "España": "=?utf-8?b?RXNwYcOxYQ==?= <web@example.com>",
-}
+def test_names_and_addresses_are_read_as_exactly_these() -> None:
+    every = [Mailbox(address, name) for name in NAMES for address in (ADDRESS, LONG_ADDRESS)]
+    typed = ", ".join(f"{quoted(mailbox.name)} <{mailbox.address}>" for mailbox in every)
+
+    mailboxes = parse_mailboxes(f"{typed},{LONG_ADDRESS}")
+    field = read(address_list(mailboxes))["From"]
+
+    assert mailboxes == (*every, Mailbox(LONG_ADDRESS))
+    assert [Mailbox(each.addr_spec, each.display_name) for each in field.addresses] == list(mailboxes)
+    assert field.defects == ()
 
 
-@pytest.mark.parametrize(("name", "header"), HEADERS.items())
-def test_a_name_is_quoted_or_encoded_only_where_it_must(name: str, header: str) -> None:
-    assert Mailbox(ADDRESS, name).header == header
-
-
-def test_a_list_is_read_as_exactly_these() -> None:
-    every = ", ".join(f"{quoted(name)} <{number}@example.com>" for number, name in enumerate(NAMES.values()))
-
-    mailboxes = parse_mailboxes(f"{every},{LONG_ADDRESS}")
-
-    found = [(each.display_name, each.addr_spec) for each in read(address_list(mailboxes))["From"].addresses]
-    assert found == [(mailbox.name, mailbox.address) for mailbox in mailboxes]
-    assert [mailbox.name for mailbox in mailboxes] == [*NAMES.values(), ""]
+@pytest.mark.parametrize(("name", "shown"), [("Formulario web", "Formulario web"), ("Ventas, UY", '"Ventas, UY"')])
+def test_a_name_is_readable_without_decoding_where_it_can_be(name: str, shown: str) -> None:
+    assert Mailbox(ADDRESS, name).header == f"{shown} <{ADDRESS}>"
 
 
 @given(name=st.text(st.characters(exclude_categories=["Cs"])))

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import smtplib
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from freezegun import freeze_time
 
 from app.mail import smtp
-from app.mail.health import CHECK_INTERVAL, MailHealth
+from app.mail.health import CHECK_INTERVAL
 from app.mail.message import Message
-from app.mail.redelivery import Redelivery
 from app.mail.smtp import MAX_NOOPS, Deadline, SmtpSender
-from app.mail.spool import Spool
 from tests.mail.clock import run_short_after
-from tests.mail.conftest import MakeMailer, MakeSender
+from tests.mail.conftest import MakeSender
 from tests.mail.server import ACCOUNT, Act, Connection, SmtpServer
-from tests.mail.service import Clock
 
-HOUR = 3600
 CHECK, SEND, WAIT = "check", "send", "wait until the next check"
 BEGIN, MESSAGE, NOOPS = ["EHLO", "AUTH"], ["MAIL", "RCPT", "DATA"], ["NOOP"] * MAX_NOOPS
 
 CONNECTIONS = {
-    "a kept connection is tried": ([CHECK] * 3 + [SEND, CHECK], [[*BEGIN, "NOOP", "NOOP", *MESSAGE, "NOOP"]]),
-    "a checked one stays young": ([CHECK, WAIT] * 5 + [SEND], [[*BEGIN, *["NOOP"] * 4, *MESSAGE]]),
+    "a checked one stays young": ([CHECK, WAIT] * 5 + [SEND, CHECK], [[*BEGIN, *["NOOP"] * 4, *MESSAGE, "NOOP"]]),
     "it is left after so many": ([CHECK] * (MAX_NOOPS + 3), [[*BEGIN, *NOOPS, "QUIT"], [*BEGIN, "NOOP"]]),
     "they are counted anew after a message": (
         [CHECK] * (MAX_NOOPS + 1) + [SEND] + [CHECK] * MAX_NOOPS,
@@ -42,10 +34,6 @@ def send(sender: SmtpSender, message: Message) -> None:
     sender.send(message, Deadline(30), before_data_ends=lambda: None)
 
 
-def commands(connection: Connection) -> list[str]:
-    return [command.upper().split()[0] for command in connection.commands]
-
-
 @pytest.mark.parametrize(("steps", "expected"), CONNECTIONS.values(), ids=CONNECTIONS)
 def test_a_connection_is_kept_and_tried_with_noop(
     make_sender: MakeSender, message: Message, steps: list[str], expected: list[list[str]]
@@ -57,7 +45,8 @@ def test_a_connection_is_kept_and_tried_with_noop(
         for step in steps:
             do[step]()
 
-    assert [commands(connection) for connection in server.connections] == expected
+    said = [[command.upper().split()[0] for command in connection.commands] for connection in server.connections]
+    assert said == expected
     assert [arrival.content for arrival in server.taken] == [message.content] * steps.count(SEND)
 
 
@@ -67,14 +56,9 @@ def answering(reply: str | Act) -> Callable[[Connection], None]:
 
 GONE: dict[str, Callable[[Connection], None]] = {
     "421 while idle": lambda connection: connection.end(b"421 4.4.2 idle for too long\r\n"),
-    "FIN while idle": lambda connection: connection.end(),
     "RST while idle": lambda connection: connection.end(reset=True),
     "FIN at NOOP": answering(Act.DROP),
-    "RST at NOOP": answering(Act.RESET),
-    "421 at NOOP": answering("421 4.7.0 too many commands"),
     "a refusal of NOOP": answering("554 Too many nonmail commands"),
-    "nonsense at NOOP": answering("nonsense"),
-    "a flood at NOOP": answering(Act.FLOOD_WITH_A_LINE),
 }
 
 
@@ -110,52 +94,3 @@ def test_a_connection_that_falls_silent_leaves_half_of_the_time_for_another_one(
 
     assert 20 <= passed < 40
     assert len(server.connections) == 2
-
-
-@pytest.mark.parametrize("act", [Act.DROP, Act.HANG])
-def test_the_check_fails_when_the_connection_is_gone_and_so_is_the_server(
-    make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch, act: Act
-) -> None:
-    with SmtpServer() as server:
-        sender = make_sender(server)
-        sender.check()
-        server.connections[0].replies = server.replies = {"NOOP": act, "connect": act}
-        if act is Act.HANG:
-            monkeypatch.setattr(smtp, "CHECK_SECONDS", 0.3)
-        with pytest.raises((smtplib.SMTPServerDisconnected, TimeoutError)):
-            sender.check()
-
-
-def test_a_message_does_not_wait_for_the_check(make_sender: MakeSender, message: Message) -> None:
-    with SmtpServer() as server, ThreadPoolExecutor(1) as pool:
-        sender = make_sender(server)
-        sender.check()
-        server.connections[0].replies = {"NOOP": Act.HOLD}
-        check = pool.submit(sender.check)
-        server.wait_until_hung()
-        send(sender, message)
-        taken_meanwhile = [arrival.content for arrival in server.taken]
-        server.release()
-        check.result()
-
-    assert taken_meanwhile == [message.content]
-    assert commands(server.connections[0])[-1] != "DATA"
-
-
-def test_an_idle_process_logs_in_at_most_12_times_an_hour(
-    make_mailer: MakeMailer, mail_dir: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses: list[float] = []
-    results: list[bool] = []
-    with SmtpServer(security="starttls", account=ACCOUNT) as server:
-        mailer, spool = make_mailer(server), Spool(mail_dir)
-        redelivery = Redelivery(mailer, spool, patience=1)
-        monkeypatch.setattr(redelivery, "server_checked", results.append)
-        check, _ = MailHealth(mailer, spool, redelivery).checks
-        while clock.passed < HOUR:
-            pauses.append(check.run())
-            clock.passed += pauses[-1]
-
-    assert set(pauses) == {CHECK_INTERVAL}
-    assert results == [True] * len(pauses)
-    assert 0 < server.logins <= 12

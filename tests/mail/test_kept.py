@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from app.mail.kept import Kept, State, first_name, read_path
+from app.mail.kept import Kept, State, read_path
 
 STORED_AT = 1_700_000_000
 UNIQUE = f"{STORED_AT}000000000.4242.0123456789abcdef"
@@ -67,32 +65,6 @@ OTHER_NAMES = {
 @pytest.mark.parametrize("path", OTHER_NAMES.values(), ids=OTHER_NAMES)
 def test_another_name_is_none_of_a_message(path: str) -> None:
     assert read_path(path, has_server=True) is None
-
-
-def test_the_first_name_is_that_of_a_message_nobody_has_tried_yet() -> None:
-    name = first_name(STORED_AT * 10**9, 4242, "0123456789abcdef", "demo")
-
-    assert name == NEW
-    assert read(name).next_try == STORED_AT + MINUTE
-
-
-@pytest.mark.parametrize("before", [NEW, f"{UNIQUE}{TRIED},waiting=.demo.doubt"], ids=["new", "in doubt"])
-@pytest.mark.parametrize(
-    ("word", "verdict", "state"),
-    [
-        ("451", {}, State.WAITING),
-        ("550", {"refused": True}, State.REFUSED),
-        ("", {"mark": ".sending"}, State.IN_DOUBT),
-        ("", {"mark": ".doubt"}, State.IN_DOUBT),
-    ],
-)
-def test_an_attempt_is_read_as_it_was_noted(before: str, word: str, verdict: dict[str, Any], state: State) -> None:
-    kept = read(before)
-    after = read(kept.after(DAY_ONE + 0.9, word, **verdict).removeprefix("new/"))
-
-    assert (after.tries, after.last_at, after.last_code) == (kept.tries + 1, DAY_ONE + 0.9, word)
-    assert after.state is (State.IN_DOUBT if kept.is_doubtful else state)
-    assert (after.unique, after.form_type) == (kept.unique, kept.form_type)
 
 
 LONGEST = 4 * HOUR
