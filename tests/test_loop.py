@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import pytest
 
@@ -16,35 +17,32 @@ PATIENCE = 30.0
 """Seconds in which a busy machine gets to anything."""
 
 
-class Work:
-    """A loop's work, which a test can make hang."""
-
-    def __init__(self, pause: float, patience: float) -> None:
-        self.loop = Loop("test", self.do, patience=patience)
-        self.begun = threading.Semaphore(0)
-        self.may_end = threading.Event()
-        self._pause = pause
-
-    def do(self) -> float:
-        self.begun.release()
-        self.may_end.wait(PATIENCE)
-        return self._pause
+class Working(NamedTuple):
+    loop: Loop
+    begun: threading.Semaphore
+    """Released each time when the work begins."""
+    may_end: threading.Event
 
     def begins(self) -> bool:
         return self.begun.acquire(timeout=PATIENCE)
 
 
 @contextmanager
-def working(*, pause: float = 3600, patience: float = PATIENCE, hangs: bool = False) -> Iterator[Work]:
-    """The work from the moment on when it is done for the first time."""
-    work = Work(pause, patience)
-    if not hangs:
-        work.may_end.set()
-    work.loop.start()
-    assert work.begins()
-    yield work
-    work.may_end.set()
-    work.loop.stop()
+def working(*, pause: float = 3600, patience: float = PATIENCE, hangs: bool = False) -> Iterator[Working]:
+    """A loop that has begun its work for the first time, and hangs in it until it may end."""
+    begun, may_end = threading.Semaphore(0), threading.Event()
+
+    def work() -> float:
+        begun.release()
+        may_end.wait(PATIENCE if hangs else 0)
+        return pause
+
+    at_work = Working(Loop("test", work, patience=patience), begun, may_end)
+    at_work.loop.start()
+    assert at_work.begins()
+    yield at_work
+    may_end.set()
+    at_work.loop.stop()
 
 
 def test_it_repeats_after_the_pause_that_the_work_asks_for() -> None:

@@ -15,11 +15,13 @@ from unittest.mock import Mock
 
 import pytest
 
+from app import create_app
 from app.mail import cli
 from app.mail.kept import SENDING
 from app.mail.message import Message
 from app.mail.redelivery import GAP
 from app.mail.spool import Spool
+from tests.factories import make_settings
 from tests.mail import disks
 from tests.mail.command import FLASK_MAIL, run
 from tests.mail.conftest import AGES, NAMES, REQUEST, MailCommand, arrived, keep, kept, letter
@@ -208,6 +210,7 @@ STATUSES = {
     "kept 1 new 901; 2 new": "WARNING - 2 waiting; the oldest waits for 15 min",
     "kept 1 new 3600": "WARNING - 1 waiting; the oldest waits for 1 h",
     "kept 1 new 3601": "CRITICAL - 1 waiting; the oldest waits for 1 h",
+    "kept 1 refused": "WARNING - 1 refused",
     "kept 1 sending": "WARNING - 1 in doubt",
     "kept 1 sending*": "OK - 1 waiting; the oldest waits for 0 s",
     f"kept {EACH}": "CRITICAL - 2 waiting, 2 in doubt, 1 refused, 1 given up; the oldest waits for 1 min",
@@ -442,13 +445,10 @@ def test_on_a_read_only_disk_messages_are_shown_and_none_is_sent(mail_dir: Path,
     assert server.arrivals == []
 
 
-def test_a_mistyped_directory_is_told_in_one_line_and_not_made(tmp_path: Path) -> None:
-    mistyped = tmp_path / "mial"
-    result = run([*FLASK_MAIL, "list"], mistyped, {"LOG_LEVEL": "warning"})
+def test_to_load_the_service_makes_no_mistyped_directory(mail_dir: Path) -> None:
+    create_app(make_settings(mail_dir))
 
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == f"Error: MAIL_DIR='{mistyped}' does not exist: {LOADED}\n"
-    assert not mistyped.exists()
+    assert not mail_dir.exists()
 
 
 def test_a_reader_who_has_seen_enough_ends_a_list_quietly(mail_dir: Path) -> None:

@@ -138,7 +138,6 @@ FOREIGN: dict[str, tuple[str, Callable[[Path], object]]] = {
     "a FIFO": (NAME, os.mkfifo),
     "a link to a file": (NAME, lambda path: path.symlink_to("/etc/hosts")),
     "another program's message": ("1700000000.M1P7Q1.host", Path.touch),
-    "an editor's backup": (f"{NAME}~", Path.touch),
     "no text": (os.fsdecode(b"\xff"), Path.touch),
 }
 
