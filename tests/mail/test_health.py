@@ -1,8 +1,9 @@
-"""The checks of the mail server and of MAIL_DIR: what they find, log and tell, and that a request waits for neither."""
+"""The checks of the mail server and of MAIL_DIR: what they find, log and tell, and how little they ask."""
 
 from __future__ import annotations
 
 import errno
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,14 +12,18 @@ from unittest.mock import Mock, call
 
 import pytest
 from flask import Flask
+from freezegun import freeze_time
 
+from app.mail import smtp
 from app.mail.health import CHECK_INTERVAL, MAX_AGE, MailHealth
 from app.mail.kept import Census
-from app.mail.smtp import CHECK_SECONDS
+from app.mail.message import Message
+from app.mail.smtp import CHECK_SECONDS, MAX_NOOPS, Deadline, SmtpSender
 from app.mail.spool import Spool
 from tests.conftest import MakeApp
-from tests.mail.conftest import MakeMailer, keep, letter
-from tests.mail.server import ACCOUNT, Act, Replies, SmtpServer
+from tests.mail.clock import run_short_after
+from tests.mail.conftest import MakeMailer, MakeSender, keep, letter
+from tests.mail.server import ACCOUNT, Act, Connection, Replies, SmtpServer
 from tests.mail.service import Clock
 from tests.waiting import wait_until
 
@@ -112,18 +117,6 @@ def test_a_result_is_too_old_after_30_seconds_whatever_the_wall_clock_says(
     assert CHECK_INTERVAL + CHECK_SECONDS <= MAX_AGE == 30
 
 
-def test_an_idle_process_logs_in_at_most_12_times_an_hour(
-    make_health: MakeHealth, redelivery: Mock, clock: Clock
-) -> None:
-    with SmtpServer(security="starttls", account=ACCOUNT) as server:
-        check, _ = make_health(server).checks
-        while clock.passed < HOUR:
-            clock.passed += check.run()
-
-    assert redelivery.server_checked.mock_calls == [call(True)] * (HOUR // int(CHECK_INTERVAL))
-    assert 0 < server.logins <= 12
-
-
 REAL: dict[str, None] = {"mailer": None}
 """For a whole app with a mailer of its own, whose checks run by themselves."""
 
@@ -180,3 +173,93 @@ def test_no_host_address_or_account_shows(make_app: MakeApp) -> None:
 
     private = ("127.0.0.1", str(server.port), "example.com", "@", "account-7", "secret-7")
     assert [word for word in private if word in text] == []
+
+
+LOGIN, MESSAGE, NOOPS = ["EHLO", "AUTH"], ["MAIL", "RCPT", "DATA"], ["NOOP"] * MAX_NOOPS
+CONNECTIONS = {
+    "a checked one stays young": ("cw" * 5 + "sc", [[*LOGIN, *["NOOP"] * 4, *MESSAGE, "NOOP"]]),
+    "it is left after so many": ("c" * (MAX_NOOPS + 3), [[*LOGIN, *NOOPS, "QUIT"], [*LOGIN, "NOOP"]]),
+    "they count anew after a message": (
+        "c" + "c" * MAX_NOOPS + "s" + "c" * MAX_NOOPS,
+        [LOGIN + NOOPS + MESSAGE + NOOPS],
+    ),
+}
+"""What is done (check, wait until the next check, send), and which commands go over which connection."""
+
+
+def send(sender: SmtpSender, message: Message) -> None:
+    sender.send(message, Deadline(30), before_data_ends=lambda: None)
+
+
+@pytest.mark.parametrize(("steps", "expected"), CONNECTIONS.values(), ids=CONNECTIONS)
+def test_a_connection_is_kept_and_tried_with_noop(
+    make_sender: MakeSender, message: Message, steps: str, expected: list[list[str]]
+) -> None:
+    with SmtpServer(account=ACCOUNT) as server, freeze_time() as clock:
+        sender = make_sender(server)
+        do: dict[str, Callable[[], object]] = {"c": sender.check, "s": lambda: send(sender, message)}
+        do["w"] = lambda: clock.tick(CHECK_INTERVAL)
+        for step in steps:
+            do[step]()
+
+    said = [[command.upper().split()[0] for command in connection.commands] for connection in server.connections]
+    assert said == expected
+    assert [arrival.content for arrival in server.taken] == [message.content] * steps.count("s")
+
+
+def answering(reply: str | Act) -> Callable[[Connection], None]:
+    return lambda connection: setattr(connection, "replies", {"NOOP": reply})
+
+
+GONE: dict[str, Callable[[Connection], None]] = {
+    "421 while idle": lambda connection: connection.end(b"421 4.4.2 idle for too long\r\n"),
+    "RST while idle": lambda connection: connection.end(reset=True),
+    "FIN at NOOP": answering(Act.DROP),
+    "a refusal of NOOP": answering("554 Too many nonmail commands"),
+}
+
+
+@pytest.mark.parametrize("end", GONE.values(), ids=GONE)
+def test_a_connection_that_is_gone_is_replaced_within_the_same_check(
+    make_sender: MakeSender, message: Message, end: Callable[[Connection], None]
+) -> None:
+    with SmtpServer() as server:
+        sender = make_sender(server)
+        sender.check()
+        end(server.connections[0])
+        sender.check()
+        send(sender, message)
+
+    assert len(server.connections) == 2
+    assert [arrival.content for arrival in server.taken] == [message.content]
+
+
+def test_a_connection_that_falls_silent_leaves_half_of_the_time_for_another_one(
+    make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smtp, "CHECK_SECONDS", 60)
+    with SmtpServer() as server:
+        sender = make_sender(server, SMTP_TIMEOUT="40")
+        sender.check()
+        server.connections[0].replies = {"NOOP": Act.HANG}
+        begun = time.monotonic()
+        with monkeypatch.context() as patch:
+            run_short_after(patch, b"NOOP", allowed=20)
+            sender.check()
+            passed = time.monotonic() - begun
+        server.wait_until_hung()
+
+    assert 20 <= passed < 40
+    assert len(server.connections) == 2
+
+
+def test_an_idle_process_logs_in_at_most_12_times_an_hour(
+    make_health: MakeHealth, redelivery: Mock, clock: Clock
+) -> None:
+    with SmtpServer(security="starttls", account=ACCOUNT) as server:
+        check, _ = make_health(server).checks
+        while clock.passed < HOUR:
+            clock.passed += check.run()
+
+    assert redelivery.server_checked.mock_calls == [call(True)] * (HOUR // int(CHECK_INTERVAL))
+    assert 0 < server.logins <= 12
