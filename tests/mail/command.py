@@ -1,26 +1,21 @@
-"""flask mail in a process of its own, as an operator types it."""
+"""A command in a process of its own."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.server.gunicorn import ROOT
 
-FLASK_MAIL = [sys.executable, "-m", "flask", "--app", "wsgi", "mail"]
 
-
-def run(
-    command: list[str], mail_dir: Path, environ: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Runs a command, such as FLASK_MAIL with more words, in a service whose MAIL_DIR this is."""
+def run(command: list[str], mail_dir: Path, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Runs a command as a service does whose MAIL_DIR this is."""
     return subprocess.run(
         command,
         cwd=ROOT,
-        env={**os.environ, "MAIL_DIR": str(mail_dir), **(environ or {})},
+        env={**os.environ, "MAIL_DIR": str(mail_dir), **environ},
         capture_output=True,
         text=True,
         timeout=120,
