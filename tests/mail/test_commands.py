@@ -9,7 +9,6 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from unittest.mock import Mock
@@ -162,11 +161,9 @@ kept 1 new $ drop --state refused
 """
 PLAYED = dict(session.split("\n", 1) for session in SESSIONS.split("\n# ")[1:])
 
+FOUND = f"   AGE  ...  3F0C-9A1B  ...  waiting   {FORM}\n\nFrom: ...\nMessage-ID: <{FORM}@example.com>\n...\n\nHola"
 ONE = [f"<{FORM}@example.com>", FORM.upper(), REQUEST, "3F0C-9A1B", "3f0c9a1b"]
-PLAYED |= {
-    f"show {name}": f"kept {FORM} new; {OTHER} new $ show {name}\n...\nMessage-ID: <{FORM}@example.com>\n..."
-    for name in ONE
-}
+PLAYED |= {f"show {name}": f"kept {FORM} new; {OTHER} new $ show {name}\n{FOUND}" for name in ONE}
 
 SEVERAL = f"stands for several messages. Name one of them:\n! {FORM}\n! {TWIN}"
 UNSET = f"SMTP_HOST is not set: there is no mail server to hand messages to: {LOADED}"
@@ -224,8 +221,6 @@ PLAYED |= {
     f"{given} $ status": f"{given}\n$ status\n{line}{EXITS[line.partition(' ')[0]]}" for given, line in STATUSES.items()
 }
 
-Play = Callable[[str], None]
-
 
 class Server(SmtpServer):
     """Answers as the lines say; where a stage has several answers, each in its turn."""
@@ -270,9 +265,11 @@ def as_said(said: str, expected: str) -> str:
     return expected if re.fullmatch(pattern, said, re.DOTALL) else said
 
 
-@pytest.fixture
-def play(mail: MailCommand, mail_dir: Path, clock: Clock, caplog: pytest.LogCaptureFixture) -> Play:
-    """Plays a session and fails when it goes another way.
+@pytest.mark.parametrize("session", PLAYED.values(), ids=PLAYED)
+def test_session(
+    mail: MailCommand, mail_dir: Path, clock: Clock, caplog: pytest.LogCaptureFixture, session: str
+) -> None:
+    """Plays a session, which fails when it goes another way.
 
     Given are the messages that are kept, as ``ID STATE AGE`` with a star at those that somebody holds; how the store
     is spoiled; how the server answers, if it is not down and SMTP_HOST names one; settings; and what is typed. After
@@ -282,42 +279,34 @@ def play(mail: MailCommand, mail_dir: Path, clock: Clock, caplog: pytest.LogCapt
     """
     caplog.set_level("INFO", logger=cli.__name__)
     clock.wall = NOW - clock.start
+    given, command, expected = re.fullmatch(r"(.*?)\$ (.*?)\n(.*?)\n*", session, re.DOTALL).groups()  # type: ignore[union-attr]
+    words = [line.strip().partition(" ")[::2] for line in given.splitlines()]
+    facts = dict(words)
+    environ = dict(line.strip().split("=", 1) for line in given.splitlines() if "=" in line)
+    messages = re.findall(r"(\S+) ([a-z, ]*[a-z])(\*?) ?(\d*)(?:; |$)", facts.get("kept", ""))
+    server = Server([answer for word, answer in words if word == "server" and ": " in answer])
+    is_set, is_up = facts.get("server") != "none", facts.get("server") not in ("none", "down")
+    with ExitStack() as held, server if is_up else nullcontext():
+        for local_part, state, star, age in messages:
+            message = keep(mail_dir, letter(local_part), WORDS[state], age=float(age or AGES.get(state, 0)))
+            if star:
+                held.enter_context(Spool(mail_dir).claim(message))
+        spoil(mail_dir, facts.get("store", ""))
+        before = contents(mail_dir.parent)
+        typed = f"{facts.get('typed', '')}\n"
+        result = mail(*shlex.split(command), server=server if is_set else None, input=typed, **environ)
+        is_changed = contents(mail_dir.parent) != before
+        after = kept(mail_dir) if is_changed else []
 
-    def play(session: str) -> None:
-        given, command, expected = re.fullmatch(r"(.*?)\$ (.*?)\n(.*?)\n*", session, re.DOTALL).groups()  # type: ignore[union-attr]
-        words = [line.strip().partition(" ")[::2] for line in given.splitlines()]
-        facts = dict(words)
-        environ = dict(line.strip().split("=", 1) for line in given.splitlines() if "=" in line)
-        server = Server([answer for word, answer in words if word == "server" and ": " in answer])
-        is_set, is_up = facts.get("server") != "none", facts.get("server") not in ("none", "down")
-        with ExitStack() as held, server if is_up else nullcontext():
-            for local_part, state, star, age in re.findall(
-                r"(\S+) ([a-z, ]*[a-z])(\*?) ?(\d*)(?:; |$)", facts.get("kept", "")
-            ):
-                message = keep(mail_dir, letter(local_part), WORDS[state], age=float(age or AGES.get(state, 0)))
-                if star:
-                    held.enter_context(Spool(mail_dir).claim(message))
-            spoil(mail_dir, facts.get("store", ""))
-            before = contents(mail_dir.parent)
-            typed = f"{facts.get('typed', '')}\n"
-            result = mail(*shlex.split(command), server=server if is_set else None, input=typed, **environ)
-            done = [f"exit {result.exit_code}"] * (result.exit_code != 0)
-            if contents(mail_dir.parent) != before:
-                left = [f"{it.local_part} {it.state} {it.tries} {it.last_code}".strip() for it in kept(mail_dir)]
-                done.append(f"left {'; '.join(left) or 'nothing'}")
-        sent = ["test" if command == "test" else name.strip("<>").partition("@")[0] for name in arrived(server)]
-        done += [f"sent {' '.join(sent)}"] * (sent != [])
-        done += [f"log {it.getMessage()}" for it in caplog.records if it.name == cli.__name__]
-        lines = [*result.stdout.splitlines(), *(f"! {line}" for line in result.stderr.splitlines())]
-        said = "\n".join(lines + [f"= {' | '.join(done)}"] * (done != [])).replace(str(mail_dir), "/mail")
-        assert as_said(said, expected) == expected
-
-    return play
-
-
-@pytest.mark.parametrize("session", PLAYED.values(), ids=PLAYED)
-def test_session(play: Play, session: str) -> None:
-    play(session)
+    sent = ["test" if command == "test" else name.strip("<>").partition("@")[0] for name in arrived(server)]
+    done = [f"exit {result.exit_code}"] * (result.exit_code != 0)
+    left = "; ".join(f"{it.local_part} {it.state} {it.tries} {it.last_code}".strip() for it in after)
+    done += [f"left {left or 'nothing'}"] * is_changed
+    done += [f"sent {' '.join(sent)}"] * (sent != [])
+    done += [f"log {it.getMessage()}" for it in caplog.records if it.name == cli.__name__]
+    lines = [*result.stdout.splitlines(), *(f"! {line}" for line in result.stderr.splitlines())]
+    said = "\n".join(lines + [f"= {' | '.join(done)}"] * (done != [])).replace(str(mail_dir), "/mail")
+    assert as_said(said, expected) == expected
 
 
 def test_a_status_that_cannot_be_found_out_is_critical(mail: MailCommand, monkeypatch: pytest.MonkeyPatch) -> None:
