@@ -29,7 +29,7 @@ class Working(NamedTuple):
 
 @contextmanager
 def working(*, pause: float = 3600, patience: float = PATIENCE, hangs: bool = False) -> Iterator[Working]:
-    """A loop that has begun its work for the first time, and hangs in it until it may end."""
+    """A loop that has begun its work for the first time; if it hangs in it, then until it may end."""
     begun, may_end = threading.Semaphore(0), threading.Event()
 
     def work() -> float:

@@ -26,10 +26,6 @@ NAME = f"1700000000000000000.7.3{NAMES['waiting']}"
 """The name of the message ``<3@example.com>``."""
 
 
-def contents(mail_dir: Path) -> list[bytes]:
-    return [path.read_bytes() for path in (mail_dir / "new").iterdir()]
-
-
 def modes(*paths: Path) -> set[int]:
     return {stat.S_IMODE(path.stat().st_mode) for path in paths}
 
@@ -43,11 +39,12 @@ def test_a_message_is_stored_as_a_mail_reader_finds_it_and_private_under_any_uma
     finally:
         os.umask(umask)
 
+    (path,) = (mail_dir / "new").iterdir()
     (found,) = mailbox.Maildir(mail_dir, create=False)
     assert found["Message-ID"] == "<1@example.com>"
-    assert contents(mail_dir) == [CONTENT.replace(b"\r\n", b"\n")]
+    assert path.read_bytes() == CONTENT.replace(b"\r\n", b"\n")
     assert list((mail_dir / "tmp").iterdir()) == []
-    assert (modes(*(mail_dir / "new").iterdir()), modes(mail_dir, *mail_dir.iterdir())) == ({0o600}, {0o700})
+    assert (modes(path), modes(mail_dir, *mail_dir.iterdir())) == ({0o600}, {0o700})
 
 
 def test_a_store_is_made_with_its_parents_or_closed_to_others_and_keeps_what_it_holds(tmp_path: Path) -> None:
