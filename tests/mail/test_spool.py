@@ -21,6 +21,7 @@ from app.mail.message import Message
 from app.mail.spool import FOLDERS, Spool, require_mail_dir
 from app.settings import PRIVATE_DIRECTORY, SettingsError
 from tests.mail.conftest import CONTENT, NAMES, MailCommand, MakeMailer, keep, keep_in_state, kept, letter
+from tests.mail.server import SmtpServer
 
 NAME = f"1700000000000000000.7.3{NAMES['waiting']}"
 """The name of the message ``<3@example.com>``."""
@@ -127,7 +128,8 @@ def test_the_flags_of_a_mail_reader_and_the_move_to_cur_change_nothing(
 
     (after,) = kept(mail_dir)
     assert after == before._replace(path=f"cur/{Path(before.path).name}:2,FRS")
-    assert mail("drop", "--yes", "1").stderr == "1 dropped\n"
+    with SmtpServer() as server:
+        assert mail("resend", "1", server=server).stderr == "1 handled, 0 undelivered\n"
 
 
 FOREIGN: dict[str, tuple[str, Callable[[Path], object]]] = {
