@@ -1,11 +1,10 @@
-"""What each field of a contact form takes."""
+"""What each field of a contact form takes, and whose fault a value is (tests/api/exchanges.py: the same over HTTP)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from email_validator import EmailNotValidError, validate_email
 
 from app.contact import schema
 from app.contact.schema import MAX_ADDRESS_BYTES, validate
@@ -18,46 +17,37 @@ TAKEN: dict[str, list[tuple[Any, Any]]] = {
     "form_type": [(kind, kind) for kind in ("demo", "ventas", "onboarding", "distribuidor")],
     "nombre": [("ñ" * 200, "ñ" * 200), (" ", " "), ("x\r\n" * 100, "x\n" * 100)],
     "empresa": [("🏦" * 200, "🏦" * 200)],
-    "telefono": [("6" * 40, "6" * 40), ("6\r\n" * 20, "6\n" * 20)],
-    "mensaje": [
-        ("línea\n" * 833 + "ab", "línea\n" * 833 + "ab"),
-        (ABC * 833 + "ab", "a\nb\nc\n" * 833 + "ab"),
-        ("\r\n" * 5000, "\n" * 5000),
-        ("\r\r\n\n" * 1666 + "ab", "\n\n\n" * 1666 + "ab"),
-    ],
+    "telefono": [("6" * 40, "6" * 40)],
+    "mensaje": [(ABC * 833 + "ab", "a\nb\nc\n" * 833 + "ab"), ("\r\r\n\n" * 1666 + "ab", "\n\n\n" * 1666 + "ab")],
     "ts": [
-        *((number, number) for number in (1_800_000_000_000, 0, -1, LARGEST, -LARGEST - 1)),
+        *((number, number) for number in (1_800_000_000_000, -1, LARGEST, -LARGEST - 1)),
         *((str(number), number) for number in (0, 1_800_000_000_000, LARGEST)),
-        ("007", 7),
         ("0" * 30 + "7", 7),
         (1_800_000_000_000.0, 1_800_000_000_000),
     ],
-    "captcha_input": [("abcdef", "abcdef")],
-    "_bp_check": [("texto", "texto")],
     "tema": [("Precios", "Precios"), ({"a": [1, None, True]}, {"a": [1, None, True]})],
     "": [("x", "x")],
 }
 """Values by their field, each with what comes of it."""
 REFUSED: dict[str, list[Any]] = {
-    "form_type": ["soporte", "DEMO", "demo ", ["demo"], {"demo": 1}, 1, True, None, ""],
+    "form_type": ["soporte", "DEMO", "demo ", ["demo"], {"demo": 1}, True, None, ""],
     "email": [
         *(["maria@example.com"], {"email": "maria@example.com"}, 5, None, "", "   ", "maria.example.com", "maria@"),
         *("maria@example@com", "@example.com", "maria nunez@example.com", "María <maria@example.com>"),
         *("maria@example.com\r\nBcc: otro@example.com", "maria\x00@example.com", "a@example.com, b@example.com"),
-        *("maria..nunez@example.com", "ma\u200bria@example.com", "a" * 300 + "@example.com"),
-        *(f"o{mark}hara@example.com" for mark in "\u2018\u2019\u2010\u2013\u2015"),
-        *(f"je{blank}fa@example.com" for blank in "\u034f\u115f\u2800\u3164\ufe0f\uffa0"),
+        *(f"o{mark}hara@example.com" for mark in "\u2018\u2019\u2010\u2015"),
+        *(f"je{blank}fa@example.com" for blank in "\u200b\u034f\u3164"),
     ],
     "nombre": ["ñ" * 201, "x\r\n" * 100 + "x", 5, False],
     "empresa": ["x" * 201, ["x"], []],
     "telefono": ["6" * 41, 600_000_000],
-    "mensaje": ["x" * 5001, "línea\r\n" * 833 + "abc", ABC * 833 + "abc", "\r\n" * 5001, {"a": 1}],
+    "mensaje": ["x" * 5001, ABC * 833 + "abc", {"a": 1}],
     "captcha_expected": [12345],
     "captcha_input": [["a"]],
     "_bp_check": [1, True],
     "ts": [
-        *(True, 1.5, [1], LARGEST + 1, -LARGEST - 2, 10**4000, 1e300, "ayer", "1.0", "1e12", "1_000", " 1", "+1"),
-        *("\u0661\u0662", "\uff11\uff12", "\u00b2", str(LARGEST + 1), "9" * 50_000),
+        *(True, 1.5, [1], LARGEST + 1, -LARGEST - 2, 10**4000, 1e300, "ayer", "1.0", "1_000", " 1", "+1"),
+        *("\u0661\u0662", "\u00b2", str(LARGEST + 1), "9" * 50_000),
     ],
 }
 
@@ -99,52 +89,29 @@ def test_two_fields_are_required() -> None:
     assert validate({})[1].keys() == {"form_type", "email"}
 
 
-BLANKS = [" \t\r\n", "\ufeff ", "\u200b ", "\u202a\u202c ", "\xad ", "\u2060\xa0 ", "\0", "\x1b", "\u3000"]
+ADDRESSES = {
+    **{
+        f"{blank}maria@example.com{blank[::-1]}": ("maria@example.com",) * 2
+        for blank in (" \t\r\n", "\ufeff ", "\u202a\u202c ", "\0", "\u3000")
+    },
+    "m+w@sub.example.com": ("m+w@sub.example.com",) * 2,
+    "m@compañía.es": ("m@compañía.es", "m@xn--compaa-7va5a.es"),
+    "josé@example.com": ("josé@example.com", None),
+    "a@prueba.test": ("a@prueba.test",) * 2,
+    "ñ" * 60 + "@example.com": ("ñ" * 60 + "@example.com", None),
+}
+"""Addresses as they are typed; as they are shown, and as a mail server without SMTPUTF8 takes them."""
 
 
-@pytest.mark.parametrize("blank", BLANKS, ids=ascii)
-def test_an_address_is_trimmed(blank: str) -> None:
-    values, _ = validate(contact_body(email=f"{blank}maria@example.com{blank[::-1]}"))
+@pytest.mark.parametrize("typed", ADDRESSES, ids=ascii)
+def test_an_address_is_trimmed_and_checked_by_its_syntax(typed: str) -> None:
+    values, _ = validate(contact_body(email=typed))
 
-    assert values["email"].normalized == "maria@example.com"
-
-
-@pytest.mark.parametrize(
-    ("address", "ascii_email"),
-    [
-        ("m+w@sub.example.com", "m+w@sub.example.com"),
-        ("m@compañía.es", "m@xn--compaa-7va5a.es"),
-        ("josé@example.com", None),
-    ],
-)
-def test_an_address_is_checked_by_its_syntax(address: str, ascii_email: str | None) -> None:
-    values, _ = validate(contact_body(email=address))
-
-    assert (values["email"].normalized, values["email"].ascii_email) == (address, ascii_email)
-
-
-def is_taken_by_the_library(address: str) -> bool:
-    try:
-        validate_email(address, check_deliverability=False)
-    except EmailNotValidError:
-        return False
-    return True
-
-
-@pytest.mark.parametrize("letter", ["a", "ñ", "e\u0301", "€", "🏦"])
-@pytest.mark.parametrize("domain", ["example.com", "compañía.example"])
-def test_no_address_that_the_library_takes_is_too_long(letter: str, domain: str) -> None:
-    addresses = [f"{letter * length}@{domain}" for length in range(1, MAX_ADDRESS_BYTES + 2)]
-
-    taken = [address for address in addresses if validate(contact_body(email=f" {address} "))[1] == {}]
-
-    assert taken
-    assert taken == [address for address in addresses if is_taken_by_the_library(address)]
+    assert (values["email"].normalized, values["email"].ascii_email) == ADDRESSES[typed]
 
 
 TOO_LONG = {
     "255 letters": "a" * (MAX_ADDRESS_BYTES + 1 - len("@b.co")) + "@b.co",
-    "255 bytes": "ñ" * 125 + "@b.co",
     "32,600 combining marks": "a" + "\u0301" * 16_300 + "\u0323" * 16_300 + "@b.co",
 }
 
