@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contact.composer import Composer
-from app.mailbox import Mailbox, encoded_words
+from app.mailbox import Mailbox
 from tests.contact.reading import SENDER, compose, decoded_subject, letter_of, parse, read
 from tests.factories import REFERENCE, REQUEST_ID, SUBJECTS, UTC_ZONE, contact_body
 from tests.messages import POLICIES, READER
@@ -64,7 +64,10 @@ def hold(content: bytes) -> None:
     assert content.endswith(b"\r\n")
     assert max(map(len, content.split(b"\r\n"))) <= 998
     assert max(map(len, content.partition(END_OF_HEADERS)[0].split(b"\r\n"))) <= 78
-    assert len(decoded_subject(content)) <= 120
+    subject = decoded_subject(content)
+    assert parse(content)["Subject"] == subject
+    assert len(subject) <= 120
+    assert subject.replace("\u2069", "").endswith(f" · {REFERENCE}")
 
 
 def on_one_line(text: str) -> str:
@@ -116,7 +119,6 @@ def test_many_recipients_stay_within_the_line_length() -> None:
 
 TIMES = {
     "UTC": ("2030-01-01 12:00", "Tue, 01 Jan 2030 12:00:00 +0000", "01/01/2030 a las 12:00 (UTC)"),
-    "Etc/UTC": ("2030-01-01 12:00", "Tue, 01 Jan 2030 12:00:00 +0000", "01/01/2030 a las 12:00 (UTC)"),
     "Etc/GMT+3": ("2030-01-01 12:00", "Tue, 01 Jan 2030 09:00:00 -0300", "01/01/2030 a las 09:00 (UTC-3)"),
     "America/Argentina/Buenos_Aires": (
         "2030-01-01 01:00",
@@ -129,7 +131,6 @@ TIMES = {
         "01/01/2030 a las 17:30 (Kolkata, UTC+5:30)",
     ),
     "Europe/Madrid": ("2030-06-30 22:30", "Mon, 01 Jul 2030 00:30:00 +0200", "01/07/2030 a las 00:30 (Madrid, UTC+2)"),
-    "Europe/London": ("2030-01-01 12:00", "Tue, 01 Jan 2030 12:00:00 +0000", "01/01/2030 a las 12:00 (London, UTC)"),
 }
 """Time zones, a time in UTC, and how Date and letter have it."""
 
@@ -167,23 +168,11 @@ NAMES = ["Ana", "María Ñúñez", "O'Hara & hijos", "支付", "x" * 60, "ñ " *
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("folding", ["long", "all"])
-def test_a_name_that_is_written_again_stays(name: str, folding: str) -> None:
-    (mailbox,) = parse(written_again(compose(nombre=name).content, folding))["Reply-To"].addresses
+def test_a_name_that_is_written_again_stays(name: str) -> None:
+    (mailbox,) = parse(written_again(compose(nombre=name).content))["Reply-To"].addresses
 
     # The email package folds a long name into more spaces.
     assert (" ".join(mailbox.display_name.split()), mailbox.addr_spec) == (name, "maria@example.com")
-
-
-def test_the_email_package_makes_an_address_of_an_encoded_name() -> None:
-    # This is why a name with such a character is left out. When it fails, the rule may go.
-    encoded = f"Reply-To: {encoded_words('x <jefa@banco.example>, y')} <maria@example.com>\r\n\r\n".encode()
-
-    before, after = (
-        [it.addr_spec for it in parse(each)["Reply-To"].addresses] for each in (encoded, written_again(encoded))
-    )
-
-    assert (before, after) == (["maria@example.com"], ["jefa@banco.example", "maria@example.com"])
 
 
 @pytest.mark.parametrize("character", ["x", " ", "ñ", "😀", "=", "<", "א", "\n"], ids=ascii)
@@ -196,23 +185,6 @@ def test_the_longest_texts_stay_within_the_line_length(character: str) -> None:
 @pytest.mark.parametrize("length", [*range(40, 70), 90])
 def test_no_header_line_is_longer_than_it_should_be(length: int) -> None:
     hold(compose(form_type="onboarding", nombre="x" * length, empresa="y" * length).content)
-
-
-LONG_COMPANIES = ["palabra " * 25, "👨\u200d👩\u200d👧" * 40, "שלם " * 40, "ñ" * 200, "א" * 200]
-
-
-@pytest.mark.parametrize("company", LONG_COMPANIES, ids=ascii)
-def test_a_long_subject_is_cut_and_keeps_the_reference(company: str) -> None:
-    subject = decoded_subject(compose(form_type="distribuidor", empresa=company[:200]).content)
-
-    assert 100 < len(subject) <= 120
-    assert subject.replace("\u2069", "").endswith(f"… · {REFERENCE}")
-
-
-def test_a_subject_that_fits_stays_whole() -> None:
-    company = "x" * (120 - len(f"Demo:  · {REFERENCE}"))
-
-    assert decoded_subject(compose(empresa=company).content) == f"Demo: {company} · {REFERENCE}"
 
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]))

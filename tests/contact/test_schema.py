@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from app.contact import schema
-from app.contact.schema import MAX_ADDRESS_BYTES, validate
-from app.contact.submission import FORM_TYPES
+from app.contact.schema import validate
 from tests.factories import contact_body
 
 LARGEST = (1 << 63) - 1
@@ -110,31 +109,13 @@ def test_an_address_is_trimmed_and_checked_by_its_syntax(typed: str) -> None:
     assert (values["email"].normalized, values["email"].ascii_email) == ADDRESSES[typed]
 
 
-TOO_LONG = {
-    "255 letters": "a" * (MAX_ADDRESS_BYTES + 1 - len("@b.co")) + "@b.co",
-    "32,600 combining marks": "a" + "\u0301" * 16_300 + "\u0323" * 16_300 + "@b.co",
-}
-
-
-@pytest.mark.parametrize("address", TOO_LONG.values(), ids=TOO_LONG)
-def test_what_is_longer_than_an_address_does_not_reach_the_library(
-    monkeypatch: pytest.MonkeyPatch, address: str
-) -> None:
-    # What the library answers is the same, after seconds.
+def test_a_text_that_is_longer_than_an_address_does_not_reach_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(schema, "validate_email", lambda text, **_: asked.append(text))
 
-    _, faults = validate(contact_body(email=address))
+    _, faults = validate(contact_body(email="a" + "\u0301" * 16_300 + "\u0323" * 16_300 + "@b.co"))
 
-    assert (list(faults), asked) == (["email"], [])
-
-
-def test_every_faulty_field_is_named() -> None:
-    assert validate(contact_body(nombre=5, telefono="6" * 41, ts=1.5))[1].keys() == {"nombre", "telefono", "ts"}
-
-
-def test_the_four_form_kinds() -> None:
-    assert FORM_TYPES == ("demo", "ventas", "onboarding", "distribuidor")
+    assert (list(faults), asked) == (["email"], [])  # the library would say the same, after seconds
 
 
 def test_the_fields_keep_the_order_of_the_form() -> None:
