@@ -70,10 +70,6 @@ def hold(content: bytes) -> None:
     assert subject.replace("\u2069", "").endswith(f" · {REFERENCE}")
 
 
-def on_one_line(text: str) -> str:
-    return " ".join(re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", text).split())
-
-
 def test_the_header_of_a_message() -> None:
     recipients = [Mailbox("a@example.com", "Ventas, Uruguay"), Mailbox("b@example.com")]
 
@@ -118,19 +114,19 @@ def test_many_recipients_stay_within_the_line_length() -> None:
 
 
 TIMES = {
-    "UTC": ("2030-01-01 12:00", "Tue, 01 Jan 2030 12:00:00 +0000", "01/01/2030 a las 12:00 (UTC)"),
-    "Etc/GMT+3": ("2030-01-01 12:00", "Tue, 01 Jan 2030 09:00:00 -0300", "01/01/2030 a las 09:00 (UTC-3)"),
-    "America/Argentina/Buenos_Aires": (
-        "2030-01-01 01:00",
-        "Mon, 31 Dec 2029 22:00:00 -0300",
-        "31/12/2029 a las 22:00 (Buenos Aires, UTC-3)",
+    "UTC": ("2030-01-01 12:00", "01 Jan 2030 12:00:00 +0000", "01/01/2030 a las 12:00 (UTC)"),
+    "Etc/GMT+3": ("2030-01-01 12:00", "01 Jan 2030 09:00:00 -0300", "01/01/2030 a las 09:00 (UTC-3)"),
+    "America/Montevideo": (
+        "2030-01-01 02:59",
+        "31 Dec 2029 23:59:00 -0300",
+        "31/12/2029 a las 23:59 (Montevideo, UTC-3)",
     ),
-    "Asia/Kolkata": (
+    "America/St_Johns": (
         "2030-01-01 12:00",
-        "Tue, 01 Jan 2030 17:30:00 +0530",
-        "01/01/2030 a las 17:30 (Kolkata, UTC+5:30)",
+        "01 Jan 2030 08:30:00 -0330",
+        "01/01/2030 a las 08:30 (St Johns, UTC-3:30)",
     ),
-    "Europe/Madrid": ("2030-06-30 22:30", "Mon, 01 Jul 2030 00:30:00 +0200", "01/07/2030 a las 00:30 (Madrid, UTC+2)"),
+    "Europe/Madrid": ("2030-06-30 22:30", "01 Jul 2030 00:30:00 +0200", "01/07/2030 a las 00:30 (Madrid, UTC+2)"),
 }
 """Time zones, a time in UTC, and how Date and letter have it."""
 
@@ -141,7 +137,7 @@ def test_date_and_shown_time_are_those_of_the_time_zone(zone: str) -> None:
     with freeze_time(now):
         content = compose(Composer(SENDER, lambda _: [SENDER], ZoneInfo(zone))).content
 
-    assert parse(content)["Date"] == date
+    assert parse(content)["Date"].endswith(f", {date}")
     assert f"Recibido el {shown} desde el formulario de la web." in read(content)
 
 
@@ -158,10 +154,9 @@ def test_what_was_typed_starts_no_header_and_no_part(text: str) -> None:
 def test_the_subject_shows_what_was_typed_on_one_line(form_type: str, text: str) -> None:
     content = compose(form_type=form_type, empresa=text).content
 
-    seen = on_one_line(text).replace("=?", "= ?")
+    seen = " ".join(re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", text).split()).replace("=?", "= ?")
     assert parse(content)["Subject"] == decoded_subject(content) == f"{SUBJECTS[form_type]}: {seen} · {REFERENCE}"
-    again = written_again(written_again(content))
-    assert "Bcc" not in email.message_from_bytes(again)
+    assert "Bcc" not in email.message_from_bytes(written_again(written_again(content)))
 
 
 NAMES = ["Ana", "María Ñúñez", "O'Hara & hijos", "支付", "x" * 60, "ñ " * 99 + "ñ", "Ana (B) [1]"]

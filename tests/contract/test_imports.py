@@ -37,7 +37,6 @@ MODULES = {
 }
 READERS = {"os.environ": set[str](), "getenv": set[str](), "PATH_INFO": {"app.api.request", "app.worker"}}
 """``create_app`` alone reads the environment, and one module for each way in the path of a request."""
-VIEWS = {"app.api.discovery", "app.api.root", "app.api.v1"}
 
 
 def imports_of(module: str) -> set[str]:
@@ -59,11 +58,6 @@ def test_a_module_imports_only_what_its_package_may(module: str) -> None:
     own = {name.removeprefix("app.") for name in imports_of(module) if f"{name}.".startswith(("app.", "flask."))}
 
     assert {name.split(".")[0] for name in own} - {*allowed} == set()
-
-
-@pytest.mark.parametrize("module", sorted(VIEWS))
-def test_views_are_peers(module: str) -> None:
-    assert not imports_of(module) & VIEWS
 
 
 @pytest.mark.parametrize(("name", "readers"), READERS.items())
