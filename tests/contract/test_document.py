@@ -101,6 +101,9 @@ FIELDS = ContactSchema().fields
 REQUIRED = {name for name, field in FIELDS.items() if field.required}
 LENGTHS = {name: it.max for name, field in FIELDS.items() for it in field.validators if isinstance(it, Length)}
 BODIES = {name: SCHEMAS[name]["properties"] for name in ("ContactRequest", "ContactForm")}
+ONE_CHARACTER = "Un salto de línea cuenta como un solo carácter"
+COMPONENTS = {f"#/components/{kind}/{name}" for kind, members in DOCUMENT["components"].items() for name in members}
+DATA = [schema["allOf"][1]["properties"]["data"] for schema in SCHEMAS.values() if "allOf" in schema]
 TAKEN = [
     list(resolve(DOCUMENT["paths"][path]["post"]["requestBody"])["content"])
     for path in ("/api/v1/contact", "/contact.php")
@@ -135,6 +138,9 @@ FACTS: dict[str, tuple[Any, Any]] = {
     "least Retry-After": (HEADERS["Retry-After"]["minimum"], 1),
     "greatest Retry-After": (HEADERS["Retry-After"]["maximum"], MAX_RETRY_AFTER),
     "exposed headers": ({*cors.EXPOSED.split(", ")} - HEADER_FIELDS, set()),
+    "components": (COMPONENTS, {node["$ref"] for node in NODES if isinstance(node.get("$ref"), str)}),
+    # TypeScript would make every field of an open object unknown.
+    "data of the answers": ([resolve(data)["type"] for data in DATA], ["object"] * 4),
     "quotas in the answers": ({(it["limit"], it["window_seconds"]) for it in SHOWN}, {tuple(it) for it in POLICIES}),
     "table of quotas": (
         re.findall(r"\| (\d+) petici\w+ cada (\d+) segundos \|", DESCRIPTION),
@@ -148,6 +154,7 @@ FACTS: dict[str, tuple[Any, Any]] = {
     "largest rule in an answer": ((RULE["limit"]["maximum"], RULE["window_seconds"]["maximum"]), (MOST, LONGEST)),
     "fields asked for": ({*re.findall(r"`(\w+)`", SCHEMAS["ContactRequest"]["description"])} & {*ASKED}, {*ASKED}),
     **{f"{name} in an example": (any(name in it["value"] for it in EXAMPLES.values()), True) for name in ASKED},
+    **{f"line breaks in {name}": (ONE_CHARACTER in it["mensaje"]["description"], True) for name, it in BODIES.items()},
     **{f"fields of {name}": (set(fields), set(FIELDS)) for name, fields in BODIES.items()},
     **{f"required in {name}": (set(SCHEMAS[name]["required"]), REQUIRED) for name in BODIES},
     **{f"other fields of {name}": (SCHEMAS[name]["additionalProperties"] is False, False) for name in BODIES},

@@ -76,7 +76,10 @@ FACTS = {
     "no kind is chosen": ([attributes for _, attributes in ELEMENTS if "checked" in attributes], []),
     "the fields": ({it["name"] for it in INPUTS} - OWN_FIELDS.keys() | SET_BY_MODULE, SCHEMA.keys()),
     "the labels that the sales team reads": ({name: LABELS[name] for name in OWN_FIELDS}, ASKED),
-    "the kinds that ask for more": ({*OWN_FIELDS.values()}, {"ventas", "distribuidor", "onboarding"}),
+    "the fields of one kind": (
+        OWN_FIELDS,
+        dict(zip(ASKED, ("ventas", "distribuidor", *["onboarding"] * 2), strict=True)),
+    ),
     "what is required": ({it["name"] for it in INPUTS if "required" in it}, REQUIRED),
     "the longest texts": (
         {it["name"]: int(it["maxlength"] or 0) for it in INPUTS if "maxlength" in it},
