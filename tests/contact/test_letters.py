@@ -202,6 +202,7 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "company that a link has to quote": ({"empresa": "Café & Té/Sur?"}, company("Café & Té/Sur?")),
     "long company": ({"empresa": IRON}, company(IRON, f"{IRON[:98]}…")),
     "long message": ({"mensaje": WORDS}, f"Preview: {WORDS[:135]}…\n{WORDS}\n{REST}"),
+    "message from right to left": ({"mensaje": "שלם (1)"}, f"Preview: שלם (1)\n\u2068שלם (1)\u2069\n{REST}"),
     "message of two paragraphs": (
         {"mensaje": "Hola:\r\n\r\n¿Puede ser el lunes?"},
         f"Preview: Hola: ¿Puede ser el lunes?\nHola:\n¿Puede ser el lunes?\n{REST}",
