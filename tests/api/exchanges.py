@@ -6,14 +6,12 @@ import io
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import islice, product
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from werkzeug.test import Client, TestResponse
 
 from tests.attack.inputs import BODIES as COSTLY
-from tests.client import DOCUMENT
 from tests.factories import REQUEST_ID, SUNSET, WRONG_BODY
 
 NOW = "2030-05-01T12:00:00.5"
@@ -23,6 +21,8 @@ JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 CONTACT = ("/api/v1/contact", "/contact.php")
 LIMIT = 64 * 1024
 KINDS = ["demo", "ventas", "onboarding", "distribuidor"]
+SECTIONS = ["versions", "rate_limit", "versioning", "contact", "docs"]
+ALLOWED_KINDS = {"error.allowed_values": KINDS}
 VALID = {
     "form_type": "demo",
     "nombre": "Zoraida Ñúñez",
@@ -79,8 +79,6 @@ class Row(NamedTuple):
     mail_fails: bool = False
     sends: int | None = None
     """Messages; one where a POST is answered 200."""
-    says: str = ""
-    """A part of the message's text."""
 
     @property
     def status(self) -> int:
@@ -101,10 +99,6 @@ class Row(NamedTuple):
     @property
     def path(self) -> str:
         return self.target.partition("?")[0]
-
-    @property
-    def query(self) -> str:
-        return self.target.partition("?")[2]
 
     @property
     def sent_headers(self) -> dict[str, str]:
@@ -146,7 +140,7 @@ def send(client: Client, row: Row, address: str = CLIENT) -> TestResponse:
     environ = {"PATH_INFO": row.path.encode(errors="surrogateescape").decode("latin-1"), "REMOTE_ADDR": address}
     return client.open(
         method=row.method,
-        query_string=row.query,
+        query_string=row.target.partition("?")[2],
         headers=row.headers,
         input_stream=None if row.body is None else io.BytesIO(row.body),
         content_type=row.content_type,
@@ -189,23 +183,16 @@ def faulty(*names: str) -> dict[str, Any]:
     return {"error.details.fields": {*names}}
 
 
-TEXTS: dict[str, int] = {
-    name: field["maxLength"]
-    for name, field in DOCUMENT["components"]["schemas"]["ContactRequest"]["properties"].items()
-    if "maxLength" in field and not field.keys() & {"pattern", "format"}
-}
-"""The fields that may have any text, and how long the document lets it be."""
-LINES = ["ñ" * 49] * 100
-"""Lines of 4,999 characters, with the 99 line breaks between them."""
+TEXTS = {"nombre": 200, "empresa": 200, "telefono": 40, "mensaje": 5000}
+"""How long each text may be."""
 
 GROUPS["form"] = {
     **{f"of kind {kind}": form(200, {"message": ACCEPTED}, form_type=kind) for kind in KINDS},
     "of two fields": Row("POST", 200, body=b'{"form_type":"ventas","email":" a@example.com\\n"}'),
     "with null for nothing": form(200, nombre=None, ts=None, captcha_expected=None, captcha_input=None, _bp_check=None),
     "with an empty text for nothing": form(200, nombre="", ts="", captcha_expected="", captcha_input=""),
-    "of a browser": Row("POST", 200, {}, urlencode(VALID).encode(), FORM, says="Zoraida Ñúñez"),
-    "of a page that knows when it was loaded": form(200, ts=MS - 10_000),
-    "with a field of its own": form(200, tema="Precios & más")._replace(says="Precios & más"),
+    "of a browser": Row("POST", 200, {"message": ACCEPTED}, urlencode(VALID).encode(), FORM),
+    "with a field of its own": form(200, tema="Precios & más"),
     "with a query": Row("POST /contact.php?section=x&form_type=x", 200, body=typed()),
     "that is not delivered": form("mail_delivery_failed", {"error.details": {"kept": True}}),
     **{f"with the longest {name}": form(200, **{name: "ñ" * length}) for name, length in TEXTS.items()},
@@ -215,16 +202,14 @@ GROUPS["form"] = {
     "with values that are no texts": form(
         "invalid_body", faulty("nombre", "captcha_input", "_bp_check"), nombre=5, captcha_input=5, _bp_check=5
     ),
-    **{
-        f"with {end!r} in the longest message": form(200, mensaje=f"{end.join(LINES)}!")._replace(says=f"{LINES[0]}!")
-        for end in ("\r\n", "\n", "\r")
-    },
+    **{f"with 100 times {end!r}": form(200, mensaje=("ñ" * 49 + end) * 100) for end in ("\r\n", "\n", "\r")},
     "with line breaks and one letter too many": form("invalid_body", faulty("mensaje"), mensaje="\r\n" * 5000 + "x"),
 }
 
-TRAPS = ("x", " ", "\t", "\n", "\u00a0", "\u200b", "0")
 GROUPS["honeypot"] = {
-    **{f"filled with {trap!a}": form(200, {"message": ACCEPTED}, _bp_check=trap)._replace(sends=0) for trap in TRAPS},
+    **{
+        f"filled with {trap!a}": form(200, _bp_check=trap)._replace(sends=0) for trap in ("x", " ", "\n", "\u200b", "0")
+    },
     "filled while mail fails": form(200, _bp_check="x")._replace(sends=0, mail_fails=True),
     "filled by a browser": Row("POST", 200, {}, urlencode(VALID | {"_bp_check": " "}).encode(), FORM, sends=0),
 }
@@ -232,14 +217,10 @@ GROUPS["honeypot"] = {
 TOO_FAST: dict[str, tuple[int, str, int]] = {
     "a little too early": (-1_999, "too_early", 30),
     "just rendered": (0, "too_early", 30),
-    "28.001 s ahead": (28_001, "too_early", 31),
     "a minute ahead": (60_000, "too_early", 62),
     "3597.999 s ahead": (3_597_999, "too_early", 3600),
-    "ages ahead": (7_000_000_000_000, "too_early", 3600),
     "a little too late": (-3_600_001, "expired", 30),
-    "a day late": (-86_400_000, "expired", 30),
     "in 1970": (-MS, "expired", 30),
-    "before 1970": (-MS - 1, "expired", 30),
     "as early as 64 bits go": (-MS - (1 << 63), "expired", 30),
     "as late as 64 bits go": ((1 << 63) - 1 - MS, "too_early", 3600),
 }
@@ -253,26 +234,21 @@ GROUPS["ts"] = {
     **{f"of {ts!r}": form(200, ts=ts) for ts in (MS - 2000, MS - 3_600_000, str(MS - 2000), float(MS - 2000))},
     **{
         f"of {ts!a:.25}": form("invalid_body", faulty("ts"), ts=ts)
-        for ts in (1 << 63, -(1 << 63) - 1, str(1 << 63), "9" * 10_000, "\u0661\u0667", True, False, 1.5, "ahora", [0])
+        for ts in (1 << 63, -(1 << 63) - 1, "9" * 10_000, "\u0661\u0667", True, 1.5, "ahora", [0])
     },
 }
 
 CAPTCHAS: list[tuple[str | None, str | None, int | str]] = [
     (None, None, 200),
-    ("", "", 200),
     ("K7M2Q", "K7M2Q", 200),
     ("K7M2Q", "k7m2q", 200),
     ("K7M2Q", "K7M2R", "bad_captcha"),
     ("K7M2Q", None, "bad_captcha"),
     (None, "K7M2Q", "bad_captcha"),
-    ("K7M2Q", "", "bad_captcha"),
     ("K7M2", "K7M2", "bad_captcha"),
-    ("K7M2QQ", "K7M2QQ", "bad_captcha"),
     ("ñandú", "ÑANDÚ", 200),
-    ("abcd\u03c3", "abcd\u03c2", 200),
     ("aB3dE", "aB3dE ", "bad_captcha"),
     ("aßbcd", "assbcd", "bad_captcha"),
-    ("assbcd", "aßbcd", "bad_captcha"),
 ]
 """The code that was shown and the one that was typed."""
 GROUPS["captcha"] = {
@@ -280,25 +256,10 @@ GROUPS["captcha"] = {
     for shown, given, outcome in CAPTCHAS
 }
 
-NO_KINDS: list[Any] = [None, "", "soporte", "DEMO", " demo", 1, True, ["demo"], {"a": "demo"}]
-NO_ADDRESSES: list[Any] = [
-    None,
-    "",
-    " ",
-    "maria",
-    "a@",
-    "@b.es",
-    "a@b.es, c@d.es",
-    "a b@example.com",
-    5,
-    ["a@b.es"],
-    {},
-]
+NO_KINDS: list[Any] = [None, "", "soporte", "DEMO", " demo", 1, ["demo"]]
+NO_ADDRESSES: list[Any] = [None, "", " ", "maria", "a@", "@b.es", "a@b.es, c@d.es", "a b@example.com", 5, ["a@b.es"]]
 GROUPS["required field"] = {
-    **{
-        f"form_type {value!r}": form("invalid_form_type", {"error.allowed_values": KINDS}, form_type=value)
-        for value in NO_KINDS
-    },
+    **{f"form_type {kind!r}": form("invalid_form_type", ALLOWED_KINDS, form_type=kind) for kind in NO_KINDS},
     **{f"email {value!r}": form("invalid_email", email=value) for value in NO_ADDRESSES},
     "no form_type": Row("POST", "invalid_form_type", body=b'{"email":"a@example.com"}'),
     "no email": Row("POST", "invalid_email", body=b'{"form_type":"demo"}'),
@@ -321,8 +282,7 @@ GROUPS["order of the checks"] = {
     "content type": Row("POST", "invalid_body", reason("content_type"), b"{", "text/plain"),
     "syntax": Row("POST", "invalid_body", reason("syntax"), b"{" + json.dumps(WRONG_BODY).encode()),
     "quota under /api": Row("POST /api/v1/x", "rate_limit_exceeded", settings=SUNSET, before=("60 GET /api",)),
-    "sunset": Row("POST /api/v1/x", "api_version_sunset", settings=SUNSET),
-    "sunset of a known path": Row("POST /api/v1/health?verbose=x", "api_version_sunset", settings=SUNSET),
+    "sunset": Row("POST /api/v1/health?verbose=x", "api_version_sunset", settings=SUNSET),
     "path": Row("POST /api/x?section=x", "endpoint_not_found"),
     "method": Row("POST /api?section=x", "method_not_allowed"),
     "query": Row("GET /api?section=x", "invalid_parameter"),
@@ -334,7 +294,6 @@ for _name, (_mended, _outcome) in MENDING.items():
 
 _DEMO = b'"form_type":"demo","email":"a@example.com"'
 _DEMO_FORM = b"form_type=demo&email=a@example.com"
-_NAMES = map("".join, product("ABCDEFGHIJKLMNOPQRSTUVWXYZ", repeat=3))
 
 
 def with_member(text: bytes | str) -> bytes:
@@ -348,15 +307,11 @@ def nested(levels: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
 
 VALID_JSON = {
     "two fields": b"{%s}" % _DEMO,
-    "white space around it": b" \r\n\t{%s}\n " % _DEMO,
-    "object": with_member('"x":{"a":{"b":[1,{"c":null}]}}'),
     "31 levels below it": nested(31),
     "31 objects below it": nested(31, b'{"":', b"}"),
-    "number of 1000 digits": with_member(b'"x":' + b"9" * 1000),
     "readable letters": with_member('"x":"¿Qué tal? 🏦"'),
     "escaped pair of surrogates": with_member(r'"x":"\ud83c\udfe6"'),
     "backslash before a u": with_member(r'"x":"\\ud83c"'),
-    "escaped null": with_member(r'"x":"\u0000"'),
     "byte order mark": b"\xef\xbb\xbf{%s}" % _DEMO,
     "7000 members": with_member(b",".join(b'"%x":1' % number for number in range(7000))),
     "the last of two names": b'{"form_type":"soporte",%s}' % _DEMO,
@@ -367,13 +322,9 @@ INVALID_JSON = {
         "white space": b" \n ",
         "NaN": with_member('"x":NaN'),
         "Infinity": with_member('"x":[{"a":Infinity}]'),
-        "-Infinity": with_member('"x":-Infinity'),
         "1e400": with_member('"x":1e400'),
-        "two byte order marks": b"\xef\xbb\xbf\xef\xbb\xbf{%s}" % _DEMO,
-        "UTF-16 without a mark": with_member('"x":1').decode().encode("utf-16-le"),
         "number of 5000 digits": with_member(b'"x":' + b"9" * 5000),
         "trailing text": b"{%s}x" % _DEMO,
-        "trailing null": b"{%s}\x00" % _DEMO,
         "leading zero": with_member('"x":01'),
         "cut off": b"{%s" % _DEMO,
         "a form": _DEMO_FORM,
@@ -381,28 +332,22 @@ INVALID_JSON = {
     "encoding": {
         "lone high surrogate": with_member(r'"x":"\ud83c"'),
         "lone low surrogate": with_member(r'"x":"\udfe6"'),
-        "lone surrogate in a known field": with_member(r'"nombre":"Mar\ud83c"'),
+        "lone surrogate behind an escaped backslash": with_member(r'"x":"\\\ud83c"'),
+        "lone surrogate before a pair": with_member(r'"x":"\ud83c\ud83c\udfe6"'),
         "lone surrogate in a value that is replaced": with_member(r'"x":"\ud83c","x":"y"'),
         "lone surrogate in an inner name": with_member(r'"x":[{"\ud83c":1}]'),
-        "surrogate in UTF-8": with_member(b'"x":"\xed\xa0\xbc"'),
         "invalid UTF-8": with_member(b'"x":"\xff"'),
-        "cut UTF-8": with_member(b'"x":"\xc3"'),
         "Latin-1": with_member('"x":"María"'.encode("latin-1")),
         "UTF-16": with_member('"x":1').decode().encode("utf-16"),
     },
     "nesting": {
         "32 levels below it": nested(32),
         "32 objects below it": nested(32, b'{"":', b"}"),
-        # Between what the parser takes and what later steps can walk there must be no gap.
-        **{f"{levels} levels": nested(levels) for levels in (450, *range(800, 1001), 30_000)},
+        **{f"{levels} levels": nested(levels) for levels in (450, 950, 30_000)},
         "10,000 objects": nested(10_000, b'{"":', b"}"),
         "30,000 open brackets": b"[" * 30_000,
     },
-    "not_an_object": {
-        "array": b"[{%s}]" % _DEMO,
-        "number": b"1",
-        "null": b"null",
-    },
+    "not_an_object": {"array": b"[{%s}]" % _DEMO, "null": b"null"},
 }
 """By the reason of the refusal."""
 VALID_FORMS = {
@@ -410,17 +355,15 @@ VALID_FORMS = {
     "UTF-8 as it is": _DEMO_FORM + "&nombre=María".encode(),
     "percent-encoded UTF-8": _DEMO_FORM + b"&nombre=Mar%C3%ADa+%c3%91",
     "blank values": _DEMO_FORM + b"&nombre=&empresa&_bp_check=&ts=",
-    "empty pairs": b"&&" + _DEMO_FORM + b"&&",
     "byte order mark": b"\xef\xbb\xbf" + _DEMO_FORM,
     "percent sign alone": _DEMO_FORM + b"&nombre=100%",
-    "10,000 fields": _DEMO_FORM + "".join(f"&{name}=1" for name in islice(_NAMES, 10_000)).encode(),
+    "5,000 fields": _DEMO_FORM + b"".join(b"&_%x=1" % number for number in range(5_000)),
     "the last of two names": b"form_type=soporte&" + _DEMO_FORM,
 }
 NO_UTF_8 = {
     "Latin-1": _DEMO_FORM + "&nombre=María".encode("latin-1"),
     "percent-encoded Latin-1": _DEMO_FORM + b"&nombre=Mar%EDa",
     "percent-encoded invalid UTF-8 in a name": _DEMO_FORM + b"&%FF=x",
-    "percent-encoded surrogate": _DEMO_FORM + b"&nombre=%ED%A0%BC",
     "UTF-16": _DEMO_FORM.decode().encode("utf-16"),
 }
 GROUPS["JSON"] = {
@@ -434,14 +377,12 @@ GROUPS["urlencoded"] = {
     **{name: raw("invalid_body", body, FORM, "encoding") for name, body in NO_UTF_8.items()},
     **{f"of {body!r}": raw("invalid_body", body, FORM, "empty") for body in (b"", b"\n")},
     "an earlier name does not mend the last": raw("invalid_form_type", _DEMO_FORM + b"&form_type=soporte", FORM),
-    "nor one that is blank": raw("invalid_form_type", _DEMO_FORM + b"&form_type=", FORM),
     **{
         f"that is {name}": raw("invalid_form_type", body, FORM, "content_type")
         for name, body in {
             "JSON": b"{%s}" % _DEMO,
             "JSON with & and =": b'{"mensaje":"a=b&c","form_type":"demo"}',
             "JSON in quotes, as Windows sends it": b"'{form_type:demo}'",
-            "JSON of an editor": b'\xef\xbb\xbf{"form_type":"demo"}',
         }.items()
     },
     "with a brace in a later name": raw("invalid_form_type", b"email=a@example.com&{=x", FORM)._replace(
@@ -457,7 +398,7 @@ GROUPS["content type"] = {
     **{
         str(kind) or "blank": raw("invalid_body", body, kind, "content_type")
         for kind, body in [
-            *[(kind, typed()) for kind in (None, "", ";", "json", "text/json", "application/problem+json", "*/*")],
+            *[(kind, typed()) for kind in (None, "", ";", "text/json", "application/problem+json", "*/*")],
             *[(kind, _DEMO_FORM) for kind in ("text/plain", "multipart/form-data", "application/json, text/plain")],
         ]
     },
@@ -480,38 +421,30 @@ GROUPS["length"] = {
     "more than declared": raw(200, typed() + b"next", environ={"CONTENT_LENGTH": str(len(typed()))}),
     **{
         f"of {length:.5}": raw("invalid_body", b"{}", JSON, "http", environ={"CONTENT_LENGTH": length})
-        for length in ("abc", "-1", "1.5", "²", "9" * 5000)
+        for length in ("abc", "-1", "²", "9" * 5000)
     },
 }
 
 NO_END: dict[str, Any] = {"version": "v1", "status": "current", "base_path": "/api/v1"}
 NO_END |= dict.fromkeys(("deprecated_on", "sunset_on", "successor"))
 BASE = "http://localhost"
-POLICY = {"limit": 60, "window_seconds": 60, "scope": "ip"}
-INDEX: dict[str, Any] = {
-    "versions": {"current": "v1", "supported": ["v1"], "deprecated": [], "index": f"{BASE}/api/v1"},
-    "rate_limit": POLICY,
-    "versioning": {"strategy": "path", "notice_period_days": 180, "policy": f"{BASE}/api/versioning"},
-    "contact": {
-        "method": "POST",
-        "url": f"{BASE}/api/v1/contact",
-        "legacy_url": f"{BASE}/contact.php",
-        "content_types": [JSON, FORM],
-        "form_types": KINDS,
-        "rate_limit": POLICY | {"limit": 1, "window_seconds": 30},
-    },
-    "docs": {
-        "openapi": f"{BASE}/openapi.json",
-        "endpoints": f"{BASE}/api/v1",
-        "versioning": f"{BASE}/api/versioning",
-        "health": f"{BASE}/api/v1/health",
-    },
-}
-NAMES = {"name": "Public API", "current_version": "v1", "openapi": f"{BASE}/openapi.json"}
 GROUPS["discovery"] = {
-    "index": Row("GET /api", 200, {"data": NAMES | INDEX}),
+    "index": Row(
+        "GET /api",
+        200,
+        {
+            "data": {"name", "current_version", "openapi", *SECTIONS},
+            "data.name": "Public API",
+            "data.current_version": "v1",
+            "data.openapi": f"{BASE}/openapi.json",
+            "data.rate_limit": {"limit": 60, "window_seconds": 60, "scope": "ip"},
+            "data.contact.url": f"{BASE}/api/v1/contact",
+            "data.contact.legacy_url": f"{BASE}/contact.php",
+            "data.docs.health": f"{BASE}/api/v1/health",
+        },
+    ),
     "index with a name": Row("GET /api", 200, {"data.name": "Pagos Ñandú"}, settings={"API_NAME": "Pagos Ñandú"}),
-    **{f"section {name}": Row(f"GET /api?section={name}", 200, {"data": {name: INDEX[name]}}) for name in INDEX},
+    **{f"section {name}": Row(f"GET /api?section={name}", 200, {"data": {name}}) for name in SECTIONS},
     "policy": Row(
         "GET /api/versioning",
         200,
@@ -550,51 +483,47 @@ PAY = "https://pay.example.com/base"
 OPERATOR = {"PUBLIC_BASE_URL": f"{PAY}/"}
 PRIVATE = {"Cache-Control": "private, max-age=300"}
 DESCRIBED = {"Link": '</base/openapi.json>; rel="service-desc"'}
-ENDING = {"API_V1_DEPRECATED_ON": "2030-01-01", "API_V1_SUNSET_ON": "2031-01-01", "API_V1_SUCCESSOR": "/api/v2"}
-DOCUMENTS: list[tuple[str, dict[str, str], dict[str, Any]]] = [
-    (BASE, PRIVATE, {}),
-    ("http://a.example", PRIVATE, {"headers": {"Host": "a.example"}}),
-    ("http://b.example", PRIVATE, {"headers": {"X-Forwarded-Host": "b.example"}, "settings": BEHIND}),
-    (PAY, {"Cache-Control": "public, max-age=300"}, {"settings": OPERATOR}),
-]
-"""What the document names as server, who may keep it, and how it is asked for."""
+
+
+def document(url: str, fields: dict[str, Any] = PRIVATE, **sent: Any) -> Row:
+    """The document, with the address that it names as its server."""
+    return Row("GET /openapi.json", 200, {"servers": [{"url": url}]}, fields=fields, **sent)
+
+
 GROUPS["document"] = {
-    **{
-        f"of {url}": Row("GET /openapi.json", 200, {"servers": [{"url": url}]}, fields=fields, **sent)
-        for url, fields, sent in DOCUMENTS
-    },
-    "of a host that only a proxy may name": Row(
-        "GET /openapi.json", 200, {"servers": [{"url": BASE}]}, headers={"X-Forwarded-Host": "c.example"}
+    f"of {BASE}": document(BASE),
+    "of another host": document("http://a.example", headers={"Host": "a.example"}),
+    "of a host that a proxy names": document(
+        "http://b.example", headers={"X-Forwarded-Host": "b.example"}, settings=BEHIND
     ),
+    "of a host that only a proxy may name": document(BASE, headers={"X-Forwarded-Host": "c.example"}),
+    "of the operator": document(PAY, {"Cache-Control": "public, max-age=300"}, settings=OPERATOR),
     "that is known": Row("GET /openapi.json", 304, headers={"If-None-Match": "*"}, fields={"ETag": ...}),
     "refused": Row("POST /openapi.json", "method_not_allowed", fields={"Cache-Control": "no-store"}),
-    "of the operator, described": Row("HEAD /openapi.json", 200, settings=OPERATOR, fields=DESCRIBED),
     "named by the API": Row("GET /api", 200, settings=OPERATOR, fields=DESCRIBED),
     "named by an error": Row("GET /x", "not_found", {"docs": f"{PAY}/openapi.json"}, settings=OPERATOR),
 }
 
 PARAMETERS = {
-    "/api": ("section", ["versions", "rate_limit", "versioning", "contact", "docs"]),
+    "/api": ("section", SECTIONS),
     "/api/versioning": ("version", ["v1"]),
     "/api/v1": ("method", ["GET", "POST"]),
     "/api/v1/health": ("verbose", ["true", "false"]),
 }
 """The parameter of each path, and what it may be."""
 WRONG = {
-    "/api": [
-        *("section", "section=docs&section=x", "section=x&section=docs", "section=docs&section=", "section=Docs"),
-        *("section=name", "section=docs;section=x", "section=docs&undocumented=1&section=DOCS"),
-    ],
-    "/api/versioning": ["version=v9", "version=1", "version=V1", "version=v01"],
-    "/api/v1": ["method=HEAD", "method=OPTIONS", "method=get"],
-    "/api/v1/health": ["verbose=1", "verbose=True", "verbose=yes"],
+    "/api": (
+        "section section=docs&section=x section=x&section=docs section=docs&section= section=Docs section=name"
+        " section=docs%20 section=%FF section=docs&undocumented=1&section=DOCS"
+    ),
+    "/api/versioning": "version=v9 version=1 version=V1 version=v1,x",
+    "/api/v1": "method=HEAD method=OPTIONS method=get",
+    "/api/v1/health": "verbose=1 verbose=True verbose=null",
 }
 RIGHT = (
     "/api? /api?section=docs&section=docs /api?s%65ction=d%6Fcs /api?section=docs&undocumented=%FF /api?Section=x"
-    " /api?version=v9 /api?&&=& /api/v1?section=x /api/v1/health?method=x /openapi.json?section=x"
+    " /api?version=v9 /api/v1?section=x /openapi.json?section=x"
 )
-WRONG_OF_ALL: tuple[str, ...] = ("{name}=", "{name}=x", "{name}=null", "{name}=%FF", "{name}=%00")
-WRONG_OF_ALL += ("{name}={value}%20", "{name}=+{value}", "{name}={value},x")
 GROUPS["query"] = {
     **{
         f"{path}?{query}": Row(
@@ -603,7 +532,7 @@ GROUPS["query"] = {
             {"error.allowed_values": values, "error.details": {"parameter": name}},
         )
         for path, (name, values) in PARAMETERS.items()
-        for query in (*WRONG[path], *(wrong.format(name=name, value=values[0]) for wrong in WRONG_OF_ALL))
+        for query in (f"{name}=", f"{name}=x", *WRONG[path].split())
     },
     **{target: Row(f"GET {target}", 200) for target in RIGHT.split()},
     "of HEAD": Row("HEAD /api?section=x", "invalid_parameter"),
@@ -620,23 +549,20 @@ GROUPS["method"] = {
         fields={"Allow": allow if method == "OPTIONS" or method not in allow else None},
     )
     for path, allow in PATHS.items()
-    for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND")
+    for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE", "TRACE", "PROPFIND")
     if not (path in CONTACT and method == "POST")
 }
 
 UNKNOWN = {
     "not_found": (
-        "/ /index.html /favicon.ico /static/ /static/openapi.json /openapi.json/ /contact /contact.php/ /contact.php/x"
-        " // //contact.php ///contact.php //api //api\udcb2 //api/v1 /API /apix /api;x /./api /ñ"
+        "/ /favicon.ico /static/ /static/openapi.json /openapi.json/ /contact /contact.php/ /contact.php/x"
+        " // //contact.php //api //api\udcb2 //api/v1 /API /apix /./api /ñ"
     ),
     "endpoint_not_found": (
         "/api/ /api// /api//v1 /api/x /api/versioning/ /api/v1/ /api/v1//health /api/v1/health/ /api/v1/contact/"
-        " /api/v1/contact.php /api/v1/x /api/V1 /api/v /api/v/ /api/vx /api/v1x /api/v-1 /api/v1.0 /api/v9x /api/9"
-        " /api/x/v9 /api/../contact.php /api/v\u0662 /api/v\udcb2"
+        " /api/v1/x /api/V1 /api/v /api/v1x /api/v1.0 /api/v9x /api/9 /api/../contact.php /api/v\u0662 /api/v\udcb2"
     ),
-    "unsupported_api_version": (
-        "/api/v9 /api/v9/ /api/v9/x /api/v9/contact /api/v0 /api/v01 /api/v01/health /api/v10 /api/v" + "9" * 1000
-    ),
+    "unsupported_api_version": "/api/v9 /api/v9/ /api/v9/contact /api/v0 /api/v01/health /api/v10 /api/v" + "9" * 1000,
 }
 """A lone surrogate stands for a byte that is no UTF-8."""
 GROUPS["unknown path"] = {
@@ -644,12 +570,12 @@ GROUPS["unknown path"] = {
         f"{method} {path!a:.30}": Row(f"{method} {path}", code, fields={"Location": None})
         for code, paths in UNKNOWN.items()
         for path in paths.split()
-        for method in ("GET", "POST", "OPTIONS")
+        for method in ("GET", "OPTIONS")
     },
     "with POST": Row("POST /api/v9/contact", "unsupported_api_version", {"error.details": {"supported": ["v1"]}}),
     **{
         f"without a slash, {method} {path!r}": Row(f"{method} {path}", "invalid_body", reason("http"))
-        for path in ("", "*", "api", "api/v1/health", "api/v1/contact", "contact.php", "x:api/v1/health")
+        for path in ("", "*", "api/v1/health", "contact.php", "x:api/v1/health")
         for method in ("GET", "POST", "OPTIONS")
     },
 }
@@ -665,83 +591,82 @@ GROUPS["quota"] = {
     "of /api/*, not on the alias": Row("POST /contact.php", 200, body=typed(), before=("60 GET /api",)),
     "of /api/*, not on the document": Row("GET /openapi.json", 200, before=("60 GET /api",)),
     "of /api/*, not on OPTIONS": Row("OPTIONS /api", 204, before=("61 GET /api",)),
-    "of /api/*, before the sunset": Row(
-        "GET /api/v1", "rate_limit_exceeded", settings=SUNSET, before=("60 GET /api/v1",)
-    ),
-    "of forms, after the sunset": Row("POST /api/v1/contact", "api_version_sunset", body=typed(), settings=SUNSET),
 }
 
-PREFLIGHT = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type, x-a"}
-READING = {"Access-Control-Request-Method": "GET"}
 LISTED = ["https://www.example.com", "https://shop.example.com:8443", "http://[::1]:3000", "http://localhost"]
 LISTING = {"CORS_ORIGINS": f"https://WWW.Example.com:443, {LISTED[1]}, {LISTED[2]}, {LISTED[3]}:80"}
 FOREIGN = [
-    *("https://evil.example", "http://www.example.com", "https://www.example.com:444", "https://www.example.com:443"),
+    *("https://evil.example", "http://www.example.com", "https://www.example.com:444", "https://shop.example.com"),
     *("https://www.example.com.evil.example", "https://evil-www.example.com", "https://wwwXexample.com"),
-    *("https://shop.example.com", "https://www.example.com/", "https://WWW.Example.com", "null", "*", ""),
+    *("https://www.example.com/", "null", "*", ""),
 ]
-
-
 ORIGINS: dict[str, str | None] = {origin: origin for origin in LISTED} | dict.fromkeys(FOREIGN)
-SENDING = "OPTIONS /contact.php"
+ASKED = "content-type, x-a"
 
 
-def granted(origin: str | None, methods: str = "") -> dict[str, Any]:
-    """What an origin may read that is allowed, and what a preflight grants it."""
-    of_preflight = {
-        "Access-Control-Allow-Methods": methods,
-        "Access-Control-Allow-Headers": "content-type, x-a",
-        "Access-Control-Max-Age": "86400",
-    }
-    return ({"Access-Control-Allow-Origin": origin} | (of_preflight if methods else {})) if origin else {}
+def asking(method: str) -> dict[str, str]:
+    return {"Access-Control-Request-Method": method, "Access-Control-Request-Headers": ASKED}
 
 
-def from_page(request: str, outcome: int | str, origin: str, **more: Any) -> Row:
-    """A request of a page, with a preflight's fields if it is one."""
-    preflight = PREFLIGHT if "contact" in request else PREFLIGHT | READING
-    headers = {"Origin": origin} | (preflight if request.startswith("OPTIONS") else {})
-    return Row(request, outcome, headers=headers, **more)
+def page(request: str, outcome: int | str, origin: str = "null", allowed: str | None = "*", **more: Any) -> Row:
+    """A request of a page of another origin, and the origin that is allowed; OPTIONS asks for what the path is for."""
+    path = request.partition(" ")[2]
+    headers, fields = {"Origin": origin}, {"Access-Control-Allow-Origin": allowed}
+    if request.startswith("OPTIONS"):
+        headers |= asking("POST" if path in CONTACT else "GET")
+        fields["Access-Control-Allow-Methods"] = ", ".join(sorted(PATHS[path].split(", ")))
+        fields |= {"Access-Control-Allow-Headers": ASKED, "Access-Control-Max-Age": "86400"}
+    return Row(request, outcome, headers=headers, fields=fields if allowed else {}, **more)
 
 
-def asking(path: str, origin: str, allowed: str, **more: Any) -> Row:
-    """A page asks whether it may use a path, and is granted its methods."""
-    methods = ", ".join(sorted(PATHS[path].split(", ")))
-    return from_page(f"OPTIONS {path}", 204, origin, fields=granted(allowed, methods), **more)
-
-
-ALLOWED = granted(LISTED[0])
 GROUPS["page of another origin"] = {
-    **{f"asks whether it may use {path}": asking(path, "null", "*") for path in PATHS},
+    **{f"asks whether it may use {path}": page(f"OPTIONS {path}", 204) for path in PATHS},
+    "asks whether it may read a form": Row("OPTIONS /contact.php", 204, headers=asking("GET")),
+    "asks whether it may post to the index": Row("OPTIONS /api", 204, headers=asking("POST")),
+    "asks whether it may post to nothing": Row("OPTIONS /x", "not_found", headers={"Origin": "null"} | asking("POST")),
     **{
-        f"is listed and asks whether it may use {path}": asking(path, LISTED[0], LISTED[0], settings=LISTING)
-        for path in PATHS
-    },
-    "asks whether it may read a form": Row("OPTIONS /contact.php", 204, headers=PREFLIGHT | READING),
-    "asks whether it may post to the index": Row("OPTIONS /api", 204, headers=PREFLIGHT),
-    "reads the index": from_page("GET /api", 200, "null"),
-    **{
-        f"{origin!r} reads": from_page("GET /api", 200, origin, settings=LISTING, fields=granted(allowed))
+        f"{origin!r} asks whether it may send": page("OPTIONS /contact.php", 204, origin, allowed, settings=LISTING)
         for origin, allowed in ORIGINS.items()
     },
     **{
-        f"{origin!r} sends": from_page(SENDING, 204, origin, settings=LISTING, fields=granted(allowed, "OPTIONS, POST"))
+        f"{origin!r} reads": page("GET /api", 200, origin, allowed, settings=LISTING)
         for origin, allowed in ORIGINS.items()
     },
-    "is listed and reads an error": from_page("GET /x", "not_found", LISTED[0], settings=LISTING, fields=ALLOWED),
-    "asks whether it may post to nothing": Row("OPTIONS /x", "not_found", headers={"Origin": "null"} | PREFLIGHT),
-    "reads an unknown path": from_page("GET /x", "not_found", "null"),
-    "reads a refusal": from_page("POST /contact.php", "invalid_body", "null"),
-    "reads why it has to wait": from_page("GET /api", "rate_limit_exceeded", "null", before=("60 GET /api",)),
+    "is listed and reads an error": page("GET /x", "not_found", LISTED[0], LISTED[0], settings=LISTING),
+    "reads the index": page("GET /api", 200),
+    "reads a refusal": page("POST /contact.php", "invalid_body"),
+    "reads why it has to wait": page("GET /api", "rate_limit_exceeded", before=("60 GET /api",)),
 }
 
+ENDING = {"API_V1_DEPRECATED_ON": "2030-01-01", "API_V1_SUNSET_ON": "2031-01-01", "API_V1_SUCCESSOR": "/api/v2"}
+SUCCEEDED = {"Link": f'</api/v2>; rel="successor-version", {SERVICE_DESC}'}
+UNTIL_SUNSET: dict[str, int | str] = {
+    "GET /api/v1": 200,
+    "HEAD /api/v1/health": 200,
+    "PUT /api/v1/contact": "method_not_allowed",
+    "GET /api/v1?method=PUT": "invalid_parameter",
+    "GET /api/v1/nothing": "endpoint_not_found",
+    "OPTIONS /api/v1/nothing": "endpoint_not_found",
+    "POST /api/v1/contact": "invalid_body",
+}
+"""Requests that the version answers while it is deprecated, and no longer after the sunset."""
+AT_ALL_TIMES: dict[str, int | str] = {
+    "OPTIONS /api/v1/contact": 204,
+    "POST /contact.php": "invalid_body",
+    "GET /api": 200,
+    "GET /openapi.json": 200,
+    "GET /api/v10": "unsupported_api_version",
+    "GET /api/v1x": "endpoint_not_found",
+}
 GROUPS["version that ends"] = {
-    "index": Row(
-        "GET /api/v1", 200, settings=ENDING, fields={"Link": f'</api/v2>; rel="successor-version", {SERVICE_DESC}'}
-    ),
+    **{f"{asked}": Row(asked, outcome, settings=ENDING) for asked, outcome in (UNTIL_SUNSET | AT_ALL_TIMES).items()},
+    **{f"{asked}, gone": Row(asked, "api_version_sunset", settings=SUNSET) for asked in UNTIL_SUNSET},
+    **{f"{asked}, after it": Row(asked, outcome, settings=SUNSET) for asked, outcome in AT_ALL_TIMES.items()},
+    "names the next one": Row("GET /api/v1", 200, settings=ENDING, fields=SUCCEEDED),
+    "takes forms": form(200)._replace(settings=ENDING),
+    "leaves the alias": Row("POST /contact.php", 200, body=typed(), settings=SUNSET),
     "quota of forms": Row("POST /api/v1/contact", "rate_limit", settings=ENDING, before=("POST /contact.php",)),
-    "quota of /api/*": Row("GET /api/v1", "rate_limit_exceeded", settings=ENDING, before=("60 GET /api",)),
-    "delivery": form("mail_delivery_failed")._replace(settings=ENDING),
-    "gone": Row("GET /api/v1", "api_version_sunset", settings=SUNSET),
+    "quota of /api/*": Row("GET /api/v1", "rate_limit_exceeded", settings=SUNSET, before=("60 GET /api/v1",)),
 }
 
 GROUPS["request id"] = {
@@ -749,7 +674,10 @@ GROUPS["request id"] = {
     "of the proxy": Row(
         "GET /api", 200, headers={"X-Request-ID": REQUEST_ID}, settings=BEHIND, fields={"X-Request-ID": REQUEST_ID}
     ),
-    "that is none": Row("GET /api", 200, headers={"X-Request-ID": "ABC"}, settings=BEHIND),
+    **{
+        f"that is none, {given!r}": Row("GET /api", 200, headers={"X-Request-ID": given}, settings=BEHIND)
+        for given in ("", "ABC", REQUEST_ID[1:], REQUEST_ID.upper(), f"{VALID['email']:0<32}")
+    },
 }
 
 
