@@ -16,16 +16,7 @@ def test_the_document_is_the_published_one_but_for_its_servers(client: Validatin
     assert "á".encode() in response.data
 
 
-def test_each_host_gets_its_own_document(client: ValidatingClient) -> None:
-    hosts = ["a.example.com", "b.example.com", "a.example.com"]
-
-    responses = [client.get(PATH, headers={"Host": host}) for host in hosts]
-
-    assert [response.get_json()["servers"][0]["url"] for response in responses] == [f"http://{host}" for host in hosts]
-    assert responses[0].headers["ETag"] == responses[2].headers["ETag"] != responses[1].headers["ETag"]
-
-
-@pytest.mark.parametrize("condition", ["W/{tag}", "{tag}", '"other", {tag}', "*"])
+@pytest.mark.parametrize("condition", ["W/{tag}", "{tag}", '"other", {tag}'])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_a_known_document_is_not_sent_again(client: ValidatingClient, method: str, condition: str) -> None:
     tag = client.get(PATH).headers["ETag"].removeprefix("W/")
@@ -36,17 +27,9 @@ def test_a_known_document_is_not_sent_again(client: ValidatingClient, method: st
     assert response.headers["ETag"] == f"W/{tag}"
 
 
-OTHER = ['"other"', "other", '""', "", '"']
-CONDITIONS = [
-    *(("If-None-Match", tag) for tag in OTHER),
-    ("If-Match", '"x"'),
-    ("If-Range", '"x"'),
-    ("Range", "bytes=0-1"),
-]
-
-
 @pytest.mark.parametrize(
-    ("field", "condition"), [*CONDITIONS, ("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT")]
+    ("field", "condition"),
+    [("If-None-Match", '"other"'), ("If-None-Match", '"'), ("If-Match", '"x"'), ("Range", "bytes=0-1")],
 )
 def test_every_other_condition_is_answered_with_the_document(
     client: ValidatingClient, field: str, condition: str

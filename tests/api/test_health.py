@@ -14,43 +14,37 @@ from tests.fakes import RecordingMailer
 PATH = "/api/v1/health"
 
 
-class CountingMailer(RecordingMailer):
-    checks = 0
+class SlowMailer(RecordingMailer):
+    """Counts the checks, each of which waits until it may go on."""
+
+    def __init__(self, *, broken: bool = False) -> None:
+        super().__init__()
+        self.broken, self.checks, self.go_on = broken, 0, threading.Event()
 
     def check(self) -> None:
         self.checks += 1
+        self.go_on.wait()
         super().check()
 
 
-class HangingMailer(RecordingMailer):
-    def __init__(self) -> None:
-        super().__init__()
-        self.hung, self.go_on = threading.Event(), threading.Event()
-
-    def check(self) -> None:
-        self.hung.set()
-        self.go_on.wait()
-
-
 @pytest.mark.parametrize(("mail_fails", "status", "check"), [(False, "ok", "ok"), (True, "degraded", "fail")])
-def test_all_callers_share_one_check(make_client: MakeClient, mail_fails: bool, status: str, check: str) -> None:  # noqa: FBT001
-    mailer = CountingMailer()
-    mailer.broken = mail_fails
+def test_all_callers_share_one_check(make_client: MakeClient, status: str, check: str, *, mail_fails: bool) -> None:
+    mailer = SlowMailer(broken=mail_fails)
+    mailer.go_on.set()
     client = make_client(collaborators={"mailer": mailer})
 
     answers = [client.get(PATH).get_json()["data"] for _ in range(20)]
 
-    assert {answer["status"] for answer in answers} == {status}
     assert answers[0].keys() == {"status", "version", "timestamp", "checks"}
     assert datetime.fromisoformat(answers[0]["timestamp"]).tzinfo is not None
+    assert {answer["status"] for answer in answers} == {status}
     assert [answer["checks"] for answer in answers] == [{"api": "ok", "mail": check}] * 20
     assert mailer.checks == 1
 
 
 def test_health_answers_while_the_check_hangs(make_client: MakeClient) -> None:
-    mailer = HangingMailer()
+    mailer = SlowMailer()
     client = make_client(collaborators={"mailer": mailer}, first_check=0)
-    assert mailer.hung.wait(10)
 
     try:
         data = client.get(f"{PATH}?verbose=true").get_json()["data"]
