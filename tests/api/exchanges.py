@@ -193,15 +193,12 @@ GROUPS["form"] = {
     "with an empty text for nothing": form(200, nombre="", ts="", captcha_expected="", captcha_input=""),
     "of a browser": Row("POST", 200, {"message": ACCEPTED}, urlencode(VALID).encode(), FORM),
     "with a field of its own": form(200, tema="Precios & más"),
-    "with a query": Row("POST /contact.php?section=x&form_type=x", 200, body=typed()),
     "that is not delivered": form("mail_delivery_failed", {"error.details": {"kept": True}}),
     **{f"with the longest {name}": form(200, **{name: "ñ" * length}) for name, length in TEXTS.items()},
     "with texts that are too long": form(
         "invalid_body", faulty(*TEXTS), **{name: "ñ" * (length + 1) for name, length in TEXTS.items()}
     ),
-    "with values that are no texts": form(
-        "invalid_body", faulty("nombre", "captcha_input", "_bp_check"), nombre=5, captcha_input=5, _bp_check=5
-    ),
+    "with numbers for texts": form("invalid_body", faulty("nombre", "captcha_input"), nombre=5, captcha_input=5),
     **{f"with 100 times {end!r}": form(200, mensaje=("ñ" * 49 + end) * 100) for end in ("\r\n", "\n", "\r")},
     "with line breaks and one letter too many": form("invalid_body", faulty("mensaje"), mensaje="\r\n" * 5000 + "x"),
 }
@@ -210,7 +207,6 @@ GROUPS["honeypot"] = {
     **{
         f"filled with {trap!a}": form(200, _bp_check=trap)._replace(sends=0) for trap in ("x", " ", "\n", "\u200b", "0")
     },
-    "filled while mail fails": form(200, _bp_check="x")._replace(sends=0, mail_fails=True),
     "filled by a browser": Row("POST", 200, {}, urlencode(VALID | {"_bp_check": " "}).encode(), FORM, sends=0),
 }
 
@@ -327,7 +323,6 @@ INVALID_JSON = {
         "trailing text": b"{%s}x" % _DEMO,
         "leading zero": with_member('"x":01'),
         "cut off": b"{%s" % _DEMO,
-        "a form": _DEMO_FORM,
     },
     "encoding": {
         "lone high surrogate": with_member(r'"x":"\ud83c"'),
@@ -344,7 +339,6 @@ INVALID_JSON = {
         "32 levels below it": nested(32),
         "32 objects below it": nested(32, b'{"":', b"}"),
         **{f"{levels} levels": nested(levels) for levels in (450, 950, 30_000)},
-        "10,000 objects": nested(10_000, b'{"":', b"}"),
         "30,000 open brackets": b"[" * 30_000,
     },
     "not_an_object": {"array": b"[{%s}]" % _DEMO, "null": b"null"},
@@ -355,8 +349,6 @@ VALID_FORMS = {
     "UTF-8 as it is": _DEMO_FORM + "&nombre=María".encode(),
     "percent-encoded UTF-8": _DEMO_FORM + b"&nombre=Mar%C3%ADa+%c3%91",
     "blank values": _DEMO_FORM + b"&nombre=&empresa&_bp_check=&ts=",
-    "byte order mark": b"\xef\xbb\xbf" + _DEMO_FORM,
-    "percent sign alone": _DEMO_FORM + b"&nombre=100%",
     "5,000 fields": _DEMO_FORM + b"".join(b"&_%x=1" % number for number in range(5_000)),
     "the last of two names": b"form_type=soporte&" + _DEMO_FORM,
 }
@@ -370,38 +362,25 @@ GROUPS["JSON"] = {
     **{name: raw(200, body) for name, body in VALID_JSON.items()},
     **{name: raw("invalid_body", body, JSON, why) for why, rows in INVALID_JSON.items() for name, body in rows.items()},
     "an earlier name does not mend the last": raw("invalid_form_type", with_member('"form_type":"soporte"')),
-    "with a name like JSON": raw("invalid_form_type", b'{"{":"x"}')._replace(answer={"error.details": None}),
 }
 GROUPS["urlencoded"] = {
     **{name: raw(200, body, FORM) for name, body in VALID_FORMS.items()},
     **{name: raw("invalid_body", body, FORM, "encoding") for name, body in NO_UTF_8.items()},
     **{f"of {body!r}": raw("invalid_body", body, FORM, "empty") for body in (b"", b"\n")},
     "an earlier name does not mend the last": raw("invalid_form_type", _DEMO_FORM + b"&form_type=soporte", FORM),
-    **{
-        f"that is {name}": raw("invalid_form_type", body, FORM, "content_type")
-        for name, body in {
-            "JSON": b"{%s}" % _DEMO,
-            "JSON with & and =": b'{"mensaje":"a=b&c","form_type":"demo"}',
-            "JSON in quotes, as Windows sends it": b"'{form_type:demo}'",
-        }.items()
-    },
-    "with a brace in a later name": raw("invalid_form_type", b"email=a@example.com&{=x", FORM)._replace(
-        answer={"error.details": None}
+    "that is JSON": raw("invalid_form_type", b"{%s}" % _DEMO, FORM, "content_type"),
+    "that is JSON with & and =": raw("invalid_form_type", b'{"mensaje":"a=b&c"}', FORM, "content_type"),
+    "that is JSON in quotes, as Windows sends it": raw(
+        "invalid_form_type", b"'{form_type:demo}'", FORM, "content_type"
     ),
 }
+JSON_TYPES = ("application/json; charset=utf-8", "application/json ;charset=UTF-8", "Application/JSON")
+OTHER_TYPES = (None, "", ";", "text/json", "application/problem+json", "*/*", "text/plain", "multipart/form-data")
 GROUPS["content type"] = {
-    **{
-        kind: raw(200, typed(), kind)
-        for kind in ("application/json; charset=utf-8", "application/json ;charset=UTF-8", "Application/JSON")
-    },
+    **{kind: raw(200, typed(), kind) for kind in JSON_TYPES},
     **{kind: raw(200, _DEMO_FORM, kind) for kind in (f"{FORM}; charset=UTF-8", FORM.upper())},
-    **{
-        str(kind) or "blank": raw("invalid_body", body, kind, "content_type")
-        for kind, body in [
-            *[(kind, typed()) for kind in (None, "", ";", "text/json", "application/problem+json", "*/*")],
-            *[(kind, _DEMO_FORM) for kind in ("text/plain", "multipart/form-data", "application/json, text/plain")],
-        ]
-    },
+    **{str(kind): raw("invalid_body", typed(), kind, "content_type") for kind in OTHER_TYPES},
+    "two": raw("invalid_body", typed(), "application/json, text/plain", "content_type"),
 }
 
 CHUNKED = {"CONTENT_LENGTH": "", "wsgi.input_terminated": True}
@@ -436,11 +415,8 @@ GROUPS["discovery"] = {
             "data": {"name", "current_version", "openapi", *SECTIONS},
             "data.name": "Public API",
             "data.current_version": "v1",
-            "data.openapi": f"{BASE}/openapi.json",
             "data.rate_limit": {"limit": 60, "window_seconds": 60, "scope": "ip"},
             "data.contact.url": f"{BASE}/api/v1/contact",
-            "data.contact.legacy_url": f"{BASE}/contact.php",
-            "data.docs.health": f"{BASE}/api/v1/health",
         },
     ),
     "index with a name": Row("GET /api", 200, {"data.name": "Pagos Ñandú"}, settings={"API_NAME": "Pagos Ñandú"}),
@@ -452,16 +428,12 @@ GROUPS["discovery"] = {
             "data.strategy": "path",
             "data.current_version": "v1",
             "data.supported": ["v1"],
-            "data.deprecated": [],
-            "data.deprecation_process": {"notice_period_days", "after_sunset"},
             "data.deprecation_process.notice_period_days": 180,
-            "data.compatibility.3": ...,
             "data.signalling": {"Deprecation", "Sunset", "Link"},
         },
     ),
     "v1": Row("GET /api/versioning?version=v1", 200, {"data": NO_END}),
     "endpoints": Row("GET /api/v1", 200, {"data.version": "v1", "data.endpoints.2.path": "/api/v1/contact"}),
-    "endpoints with GET": Row("GET /api/v1?method=GET", 200, {"data.endpoints.1": ..., "data.endpoints.2": None}),
     "endpoints with POST": Row("GET /api/v1?method=POST", 200, {"data.endpoints.0": ..., "data.endpoints.1": None}),
     "health, not verbose": Row("GET /api/v1/health?verbose=false", 200, {"data.details": None}),
     "health, verbose": Row(
@@ -582,12 +554,10 @@ GROUPS["unknown path"] = {
 
 GROUPS["quota"] = {
     "of both paths": Row("POST", "rate_limit", body=typed(), before=("POST /contact.php",)),
-    "of both paths, spent on the other": Row("POST", "rate_limit", body=typed(), before=("POST /api/v1/contact",)),
     "of forms, not spent by others": form(200)._replace(before=("3 OPTIONS /contact.php", "GET /contact.php")),
     "of /api/*, spent by errors": Row("GET /api", "rate_limit_exceeded", before=("59 GET /api/x", "HEAD /api/v9")),
     "of /api/*, on an error": Row("GET /api/x", "rate_limit_exceeded", before=("60 GET /api",)),
     "of /api/*, on a form": Row("POST /api/v1/contact", "rate_limit_exceeded", body=typed(), before=("60 GET /api",)),
-    "of /api/*, on a wrong method": Row("GET /api/v1/contact", "rate_limit_exceeded", before=("60 GET /api",)),
     "of /api/*, not on the alias": Row("POST /contact.php", 200, body=typed(), before=("60 GET /api",)),
     "of /api/*, not on the document": Row("GET /openapi.json", 200, before=("60 GET /api",)),
     "of /api/*, not on OPTIONS": Row("OPTIONS /api", 204, before=("61 GET /api",)),
@@ -628,10 +598,7 @@ GROUPS["page of another origin"] = {
         f"{origin!r} asks whether it may send": page("OPTIONS /contact.php", 204, origin, allowed, settings=LISTING)
         for origin, allowed in ORIGINS.items()
     },
-    **{
-        f"{origin!r} reads": page("GET /api", 200, origin, allowed, settings=LISTING)
-        for origin, allowed in ORIGINS.items()
-    },
+    "is not listed and reads": page("GET /api", 200, FOREIGN[0], None, settings=LISTING),
     "is listed and reads an error": page("GET /x", "not_found", LISTED[0], LISTED[0], settings=LISTING),
     "reads the index": page("GET /api", 200),
     "reads a refusal": page("POST /contact.php", "invalid_body"),

@@ -8,22 +8,19 @@ from datetime import timedelta
 
 import pytest
 from freezegun.api import FrozenDateTimeFactory
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from app.mail.message import Message
-from tests.api.exchanges import CLIENT, CONTACT, MS, form, send, usual
+from tests.api.exchanges import CONTACT, MS, form, send, usual
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.fakes import RecordingMailer
-from tests.fuzz.cases import LONGER_CASES, addresses, fuzzed
 from tests.fuzz.inspection import State, read_state
 
 VERSIONED, LEGACY = CONTACT
 
 
-def ask(client: ValidatingClient, request: str, address: str = CLIENT) -> tuple[int, State]:
-    response = send(client, usual(request), address)
+def ask(client: ValidatingClient, request: str) -> tuple[int, State]:
+    response = send(client, usual(request))
     state = read_state(response.status_code, response.headers.items())
     assert abs(time.time() + state.reset_after - state.reset_at) <= 1
     return response.status_code, state
@@ -80,37 +77,6 @@ def test_the_state_after_a_slow_delivery_is_that_of_the_response(
     status, state = ask(make_client(collaborators={"mailer": SlowMailer()}), f"POST {LEGACY}")
 
     assert (status, state.remaining, state.reset_after) == (200, 0, 18)
-
-
-REQUESTS = ["GET /api", "GET /api/x", f"OPTIONS {VERSIONED}", f"PUT {LEGACY}", f"POST {VERSIONED}", f"POST {LEGACY}"]
-PAUSES = st.sampled_from([0.000001, 0.5, 1.0, 29.999999, 30.0, 59.999999, 60.0])
-STEPS = PAUSES | st.tuples(st.sampled_from(REQUESTS), st.integers(1, 3) | st.integers(55, 62))
-
-
-@settings(fuzzed, max_examples=LONGER_CASES)
-@given(steps=st.lists(STEPS, min_size=1, max_size=8), microseconds=st.integers(0, 999_999))
-def test_whoever_waits_as_told_passes_and_nothing_is_gained_without_waiting(
-    client: ValidatingClient, clock: FrozenDateTimeFactory, steps: list[float | tuple[str, int]], microseconds: int
-) -> None:
-    clock.tick(timedelta(microseconds=microseconds))
-    address = next(addresses)
-    left: dict[tuple[int, int], int] = {}
-    for step in steps:
-        if isinstance(step, float):
-            clock.tick(timedelta(seconds=step))
-            left.clear()
-            continue
-        for _ in range(step[1]):
-            now = time.time_ns()
-            _, state = ask(client, step[0], address)
-            assert state.remaining <= left.get(state.policy, state.policy[0])
-            assert 0 <= state.reset_at * 10**9 - now - (state.reset_after - 1) * 10**9 < 2 * 10**9
-            left[state.policy] = state.remaining
-            if state.retry_after is not None:
-                clock.tick(timedelta(seconds=state.retry_after))
-                left.clear()
-                status, _ = ask(client, step[0], address)
-                assert status != 429
 
 
 @pytest.mark.parametrize("age", [-3_590_000, 0, 1_999, 3_600_001])
