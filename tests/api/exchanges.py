@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from werkzeug.test import Client, TestResponse
 
 from tests.attack.inputs import BODIES as COSTLY
+from tests.client import DOCUMENT
 from tests.factories import REQUEST_ID, SUNSET, WRONG_BODY
 
 NOW = "2030-05-01T12:00:00.5"
@@ -407,34 +408,28 @@ GROUPS["length"] = {
 NO_END: dict[str, Any] = {"version": "v1", "status": "current", "base_path": "/api/v1"}
 NO_END |= dict.fromkeys(("deprecated_on", "sunset_on", "successor"))
 BASE = "http://localhost"
+
+
+def example(name: str) -> dict[str, Any]:
+    """All that the document says with this example, of another address."""
+    text = json.dumps(DOCUMENT["components"]["examples"][name]["value"])
+    return json.loads(text.replace("http://127.0.0.1:8000", BASE))  # type: ignore[no-any-return]
+
+
 GROUPS["discovery"] = {
-    "index": Row(
-        "GET /api",
-        200,
-        {
-            "data": {"name", "current_version", "openapi", *SECTIONS},
-            "data.name": "Public API",
-            "data.current_version": "v1",
-            "data.rate_limit": {"limit": 60, "window_seconds": 60, "scope": "ip"},
-            "data.contact.url": f"{BASE}/api/v1/contact",
-        },
-    ),
+    "index": Row("GET /api", 200, example("ApiIndex")),
     "index with a name": Row("GET /api", 200, {"data.name": "Pagos Ñandú"}, settings={"API_NAME": "Pagos Ñandú"}),
     **{f"section {name}": Row(f"GET /api?section={name}", 200, {"data": {name}}) for name in SECTIONS},
-    "policy": Row(
-        "GET /api/versioning",
-        200,
-        {
-            "data.strategy": "path",
-            "data.current_version": "v1",
-            "data.supported": ["v1"],
-            "data.deprecation_process.notice_period_days": 180,
-            "data.signalling": {"Deprecation", "Sunset", "Link"},
-        },
-    ),
+    "section as in the example": Row("GET /api?section=rate_limit", 200, example("ApiIndexSection")),
+    "policy": Row("GET /api/versioning", 200, example("VersioningPolicy")),
     "v1": Row("GET /api/versioning?version=v1", 200, {"data": NO_END}),
-    "endpoints": Row("GET /api/v1", 200, {"data.version": "v1", "data.endpoints.2.path": "/api/v1/contact"}),
+    "v1 as in the example": Row("GET /api/versioning?version=v1", 200, example("VersionCurrent")),
+    "endpoints": Row("GET /api/v1", 200, example("EndpointList")),
+    "endpoints with GET": Row("GET /api/v1?method=GET", 200, example("EndpointListGet")),
     "endpoints with POST": Row("GET /api/v1?method=POST", 200, {"data.endpoints.0": ..., "data.endpoints.1": None}),
+    "rules of the specification": Row(
+        "GET /api/versioning", 200, {"data.strategy": "path", "data.deprecation_process.notice_period_days": 180}
+    ),
     "health, not verbose": Row("GET /api/v1/health?verbose=false", 200, {"data.details": None}),
     "health, verbose": Row(
         "GET /api/v1/health?verbose=true",
