@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from app.api.body import MAX_BODY_BYTES
-from tests.attack.inputs import BODIES, CLIENT, REQUESTS
+from tests.attack.inputs import CLIENT, REQUESTS
 from tests.deploy.load import Load, load, new_client
 from tests.deploy.site import Site, site
-from tests.factories import API_QUOTA, contact_body
+from tests.factories import API_QUOTA
 from tests.redis.server import RedisServer, way_to
 
 ANSWERS = 200
@@ -61,23 +60,18 @@ def assert_nobody_else_failed(others: Load) -> None:
 def test_bodies_of_refused_clients_that_nobody_reads_fail_no_other_request(served: Site, method: str) -> None:
     stop = threading.Event()
 
-    def attack(client: str) -> int:
-        sent = 0
+    def attack(client: str) -> None:
         while not stop.is_set():
             served.request(method, "/contact.php", client=client, body=b"a" * 60_000)
-            sent += 1
-        return sent
 
-    with ThreadPoolExecutor(4) as pool:
-        attacks = [pool.submit(attack, client) for client in (new_client(), new_client()) for _ in range(2)]
+    with ThreadPoolExecutor(4) as pool, load(served) as others:
+        attacks = [pool.submit(attack, client) for client in [new_client(), new_client()] * 2]
         try:
-            with load(served) as others:
-                others.wait_for(ANSWERS)
+            others.wait_for(ANSWERS)
         finally:
             stop.set()
-        bodies = sum(attack.result() for attack in attacks)
 
-    assert bodies
+    assert not any(attack.exception() for attack in attacks)
     assert_nobody_else_failed(others)
 
 
@@ -98,25 +92,6 @@ def processor_seconds(process: int) -> float:
     """What it has used, which a busy machine does not change as it changes the time that passes (proc(5))."""
     user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-
-
-@pytest.mark.nightly
-def test_a_dns_that_hangs_breeds_no_threads(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        "import socket, time\nlook_up = socket.getaddrinfo\n"
-        "socket.getaddrinfo = lambda *a, **k: look_up(*a, **k) if k.get('flags') else time.sleep(3600)\n"
-    )
-    environ = {"PYTHONPATH": str(tmp_path), "SMTP_HOST": "mail.example.com", "SMTP_TIMEOUT": "0.2"}
-
-    def post(client: str) -> int:
-        return stuck.request("POST", "/contact.php", client=client, body=contact_body()).status
-
-    with site(tmp_path, "0", environ=environ) as stuck, ThreadPoolExecutor(8) as pool:
-        statuses = Counter(pool.map(post, [new_client() for _ in range(200)]))
-        threads = len(list(Path(f"/proc/{stuck.worker('0')}/task").iterdir()))
-
-    assert statuses.keys() == {500}
-    assert threads <= 42  # the 32 of a process that serve requests, and some besides
 
 
 HALF_SENT = 1600
@@ -162,8 +137,3 @@ def test_one_late_answer_of_the_shared_storage_loosens_no_limit(tmp_path: Path) 
     # The process whose answer is late may not know yet what the other one has admitted.
     assert statuses[200] <= API_QUOTA.quota + 1
     assert statuses.keys() == {200, 429}
-
-
-@pytest.mark.parametrize("name", BODIES)
-def test_no_body_is_refused_for_its_length(name: str) -> None:
-    assert len(BODIES[name][1]) <= MAX_BODY_BYTES
