@@ -88,16 +88,3 @@ def test_a_filled_honeypot_is_answered_exactly_as_an_accepted_form(
 
     assert (discarded.status, discarded.data) == (accepted.status, accepted.data)
     assert list(discarded.headers) == list(accepted.headers)
-
-
-@pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize("target", ["/api", "/api/v1/health?verbose=true", "/openapi.json"])
-def test_head_has_the_headers_of_get_and_no_body(make_client: MakeClient, target: str) -> None:
-    row = Row(f"GET {target}", 200, headers={"X-Request-ID": REQUEST_ID})
-
-    got, asked = (
-        send(make_client(TRUSTED_PROXIES="1"), row._replace(request=f"{method} {target}")) for method in ("GET", "HEAD")
-    )
-
-    assert asked.data == b""
-    assert list(asked.headers) == list(got.headers)

@@ -53,16 +53,16 @@ def read_state(status: int, headers: Iterable[tuple[str, str]]) -> State:
         fields[name.lower()] = value
     policy = _quota(fields["ratelimit-policy"], "q", "w")
     remaining, reset_after = _quota(fields["ratelimit"], "r", "t")
-    reset_at = _integer(fields["x-ratelimit-reset"])
-    retry_after = _integer(fields["retry-after"]) if "retry-after" in fields else None
+    reset_at = int(fields["x-ratelimit-reset"])
+    retry_after = int(fields["retry-after"]) if "retry-after" in fields else None
     ends = "sunset" in fields
     sunset = parsedate_to_datetime(fields["sunset"]) if ends else None
 
     assert policy in QUOTAS
     assert 0 <= remaining <= policy[0]
     assert 1 <= reset_after <= policy[1]
-    assert _integer(fields["x-ratelimit-limit"]) == policy[0]
-    assert _integer(fields["x-ratelimit-remaining"]) == remaining
+    assert int(fields["x-ratelimit-limit"]) == policy[0]
+    assert int(fields["x-ratelimit-remaining"]) == remaining
     assert (retry_after is not None) == (status == 429)
     assert retry_after is None or reset_after <= retry_after <= 3600
     assert bool(parse_set_header(fields.get("allow"))) == (status in {204, 405})
@@ -82,14 +82,6 @@ def _quota(value: str, *names: str) -> tuple[int, ...]:
     assert (member, tuple(parameters)) == ("default", names)
     assert all(type(number) is int for number in parameters.values())
     return tuple(parameters.values())
-
-
-@lru_cache(maxsize=1_000)
-def _integer(value: str) -> int:
-    number, parameters = cast("Any", http_sf.parse(value.encode(), tltype="item"))
-    assert type(number) is int
-    assert not parameters
-    return number
 
 
 def inspect_message(content: bytes) -> None:

@@ -7,15 +7,14 @@ import io
 import json
 import socket
 from collections.abc import Iterator
-from typing import Any
-from urllib.parse import urlencode
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import ErrorCode
-from tests.api.exchanges import CONTACT, FORM, JSON
+from tests.api.exchanges import CONTACT
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.fakes import RecordingMailer
@@ -24,43 +23,28 @@ from tests.fuzz.cases import addresses, fuzzed
 from tests.fuzz.inspection import MAIL, inspect_message, inspect_stored, read_state
 from tests.server.gunicorn import Server, serving
 
-PATHS = st.sampled_from(CONTACT)
-
 
 @pytest.fixture
 def client(make_client: MakeClient) -> ValidatingClient:
     return make_client(**MAIL)
 
 
-def post(client: ValidatingClient, mailer: RecordingMailer, path: str, content_type: str, body: bytes) -> int:
-    """The status of the answer, which the client validates; a message goes out if and only if it can have."""
-    mailer.messages.clear()
-    response = client.post(path, data=body, content_type=content_type, environ_base={"REMOTE_ADDR": next(addresses)})
-    read_state(response.status_code, response.headers.items())
-    for message in mailer.messages:
-        inspect_message(message.content)
-    assert len(mailer.messages) <= (response.status_code == 200)
-    return response.status_code
-
-
 @fuzzed
-@given(path=PATHS, body=hostile.bodies)
+@given(path=st.sampled_from(CONTACT), body=hostile.bodies)
 def test_no_body_breaks_the_contact_view(
     client: ValidatingClient, mailer: RecordingMailer, path: str, body: tuple[str, bytes]
 ) -> None:
-    assert post(client, mailer, path, *body) in {200, 400, 429}
+    """The client validates the answer; a message goes out if and only if it can have."""
+    mailer.messages.clear()
+    content_type, data = body
 
+    response = client.post(path, data=data, content_type=content_type, environ_base={"REMOTE_ADDR": next(addresses)})
 
-@fuzzed
-@given(path=PATHS, submission=hostile.submissions, content_type=st.sampled_from([JSON, FORM]))
-def test_what_a_visitor_writes_starts_no_header(
-    client: ValidatingClient, mailer: RecordingMailer, path: str, submission: dict[str, Any], content_type: str
-) -> None:
-    body = json.dumps(submission) if content_type == JSON else urlencode(submission)
-
-    status = post(client, mailer, path, content_type, body.encode())
-
-    assert (status, len(mailer.messages)) == (200, 1)
+    read_state(response.status_code, response.headers.items())
+    assert response.status_code in {200, 400, 429}
+    assert len(mailer.messages) <= (response.status_code == 200)
+    for message in mailer.messages:
+        inspect_message(message.content)
 
 
 @pytest.fixture(scope="module")
@@ -74,18 +58,14 @@ def exchange(server: Server, sent: bytes) -> bytes:
     """All that comes back; a time-out is a failure."""
     received = b""
     with server.connect() as connection:
-        try:
+        # The server may answer and close before it was sent all.
+        with suppress(ConnectionError):
             connection.sendall(sent)
+        with suppress(OSError):
             connection.shutdown(socket.SHUT_WR)
-        except TimeoutError:
-            raise
-        except OSError:
-            pass  # the server has answered and closed before it was sent all
-        try:
+        with suppress(ConnectionResetError):
             while chunk := connection.recv(1 << 16):
                 received += chunk
-        except ConnectionResetError:
-            assert received, "closed without an answer to what was sent"
     return received.removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
