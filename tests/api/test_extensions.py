@@ -33,6 +33,7 @@ def register_one_of_everything(app: Flask, registry: CollectorRegistry) -> list[
         response.set_cookie("visitor", "ana")
         response.vary.add("Cookie")  # as Flask's session does
         response.cache_control.public = True
+        response.headers["X-Request-ID"] = "theirs"
         return response
 
     for name in HOOKS:

@@ -80,13 +80,9 @@ SERVED: dict[str, tuple[int, int, str]] = {
     "GET /api/v2/x": (404, 404, "v2"),
     "OPTIONS /api/v2/contact": (204, 204, "v2"),
     "GET /api/v1": (200, 410, "v1"),
-    "GET /api/v1/x": (404, 410, "v1"),
-    "OPTIONS /api/v1": (204, 204, "v1"),
     "POST /contact.php": (400, 400, "v1"),
     "GET /api": (200, 200, "v2"),
-    "GET /openapi.json": (200, 200, "v2"),
     "GET /api/v3": (404, 404, "v2"),
-    "GET /api/v1x": (404, 404, "v2"),
     "GET *": (400, 400, "v2"),
 }
 """Requests, their status until the sunset and after it, and the version that serves them."""

@@ -84,8 +84,14 @@ FIELDS = (
     *(b"Connection: keep-alive, upgrade", b"Upgrade: h2c", b"Upgrade: websocket", b"Expect: 100-continue"),
     *(b"Content-Length: +5", b"Content-Length: 5, 5", b"Content-Length: 99999999999999999999"),
     *(b"Transfer-Encoding: chunked, chunked", b"Transfer-Encoding: gzip, chunked", b"Transfer-Encoding:\x0bchunked"),
-    *(b"Origin: \xff", b"Origin: a\r\nOrigin: b", b"Access-Control-Request-Method: \x7f", b'If-None-Match: "\xff'),
-    *(b"Range: bytes=0-0", b"Content-Encoding: gzip", b": x", b"X-A: b\nX-B: c", b"X-A: b\rX-B: c"),
+    *(
+        b"Origin: \xff",
+        b"Origin: a\r\nOrigin: b",
+        b'If-None-Match: "\xff',
+        b": x",
+        b"X-A: b\nX-B: c",
+        b"X-A: b\rX-B: c",
+    ),
 )
 LENGTH, CHUNKED = b"Content-Length: %d\r\n", b"Transfer-Encoding: chunked\r\n"
 rows = st.sampled_from(ROWS).flatmap(st.sampled_from)
