@@ -56,13 +56,8 @@ def test_health_answers_while_the_check_hangs(make_client: MakeClient) -> None:
 
 
 def test_health_shows_no_host_address_or_account(make_client: MakeClient) -> None:
-    environ = {
-        "SMTP_HOST": "relay.internal",
-        "SMTP_USERNAME": "cuenta",
-        "SMTP_PASSWORD": "clave",
-        "SALES_EMAIL": "ventas@example.com",
-        "MAIL_FROM": "web@example.com",
-    }
+    environ = {"SMTP_HOST": "relay.internal", "SMTP_USERNAME": "cuenta", "SMTP_PASSWORD": "clave"}
+    environ |= {"SALES_EMAIL": "ventas@example.com", "MAIL_FROM": "web@example.com"}
 
     text = make_client(**environ).get(f"{PATH}?verbose=true").text
 

@@ -79,19 +79,11 @@ bodies = (composed() | st.sampled_from(SEEDS)).flatmap(
 CLIENT = "10.0.0.0"
 """Stands for the address of a client; whoever sends the request puts one there that has sent none before."""
 FIELDS = (
-    *(b"Host: ", b"Host: a, b", b"Host: <script>", b"Host: [::1]:99999", b"Host: \xff", b"X-Forwarded-For: ,,,"),
-    *(b"X-Forwarded-For: 10.1.1.1\xff", b"X-Forwarded-Proto: javascript", b"X-Forwarded-Host: evil/<x>"),
-    *(b"Connection: keep-alive, upgrade", b"Upgrade: h2c", b"Upgrade: websocket", b"Expect: 100-continue"),
-    *(b"Content-Length: +5", b"Content-Length: 5, 5", b"Content-Length: 99999999999999999999"),
-    *(b"Transfer-Encoding: chunked, chunked", b"Transfer-Encoding: gzip, chunked", b"Transfer-Encoding:\x0bchunked"),
-    *(
-        b"Origin: \xff",
-        b"Origin: a\r\nOrigin: b",
-        b'If-None-Match: "\xff',
-        b": x",
-        b"X-A: b\nX-B: c",
-        b"X-A: b\rX-B: c",
-    ),
+    *(b"Host: ", b"Host: <script>", b"Host: [::1]:99999", b"Host: \xff", b"X-Forwarded-For: ,,,", b": x"),
+    *(b"X-Forwarded-For: \xff", b"X-Forwarded-Proto: javascript", b"X-Forwarded-Host: evil/<x>", b"Upgrade: h2c"),
+    *(b"Content-Length: +5", b"Content-Length: 5, 5", b"Content-Length: 99999999999999999999", b"Expect: 100-continue"),
+    *(b"Transfer-Encoding: gzip, chunked", b"Transfer-Encoding:\x0bchunked", b"Origin: a\r\nOrigin: b"),
+    *(b'If-None-Match: "\xff', b"X-A: b\nX-B: c", b"X-A: b\rX-B: c"),
 )
 LENGTH, CHUNKED = b"Content-Length: %d\r\n", b"Transfer-Encoding: chunked\r\n"
 rows = st.sampled_from(ROWS).flatmap(st.sampled_from)
