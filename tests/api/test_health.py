@@ -10,6 +10,7 @@ import pytest
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.fakes import RecordingMailer
+from tests.waiting import wait_until
 
 PATH = "/api/v1/health"
 
@@ -45,6 +46,7 @@ def test_all_callers_share_one_check(make_client: MakeClient, status: str, check
 def test_health_answers_while_the_check_hangs(make_client: MakeClient) -> None:
     mailer = SlowMailer()
     client = make_client(collaborators={"mailer": mailer}, first_check=0)
+    wait_until(lambda: mailer.checks)
 
     try:
         data = client.get(f"{PATH}?verbose=true").get_json()["data"]
