@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 
 from werkzeug.test import Client, TestResponse
 
-from tests.attack.inputs import BODIES as COSTLY
 from tests.client import DOCUMENT
 from tests.factories import REQUEST_ID, SUNSET, WRONG_BODY
 
@@ -260,7 +259,6 @@ GROUPS["required field"] = {
     **{f"email {value!r}": form("invalid_email", email=value) for value in NO_ADDRESSES},
     "no form_type": Row("POST", "invalid_form_type", body=b'{"email":"a@example.com"}'),
     "no email": Row("POST", "invalid_email", body=b'{"form_type":"demo"}'),
-    "email of 32,600 combining marks": raw("invalid_email", COSTLY["email: marks in descending class"][1]),
 }
 
 MENDING: dict[str, tuple[dict[str, Any], int | str]] = {
