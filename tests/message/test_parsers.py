@@ -20,30 +20,26 @@ PATIENCE = 120
 
 TEXTS = {
     "Spanish": "¿Cuánto cuesta? ¡Mañana! — «señal» €",
-    "spaces at the end of lines": "a \nb\t\nc \t \nd\ne ",
-    "spaces at the beginning of lines": "  a\n\tb\n   c",
+    "spaces at both ends of lines": "  a \n\tb\t\nc \t \ne ",
     "dots": "a\n.\n..\n.b\n.",
     "lines like an mbox separator": "a\nFrom b\n>From c\n\nFrom d@example.com Tue Jan  1 00:00:00 2030",
     "equals signs": "a=b==c=3D=\t=\n=\n=20",
-    "empty lines": "\n\na\n\n\nb\n\n\n",
     "long lines": "palabra " * 300 + "\n" + "ñ" * 500 + "\n" + "x" * 1_200,
     "wide characters": "支付服务😀👩‍👩‍👧 " * 60,
     "boundaries": "a\n--\n-- \n--=_\n--=_0--\nb",
     "headers": "Subject: x\nContent-Type: text/html\n\n<b>x</b>",
 }
-NAMES = {
-    "dots": "María J. Ñúñez S.L.",
-    "parentheses": "Maria (Comercio) Lopez",
-    "the end of an encoded word": "María ?= Ñúñez",
-    "equals signs and underscores": "¿María_Ñ? = ¡Sí!",
-    "Arabic": "محمد عبد الله",
-    "joined emoji": "Familia 👩‍👩‍👧 🏳️‍🌈",
-    "long and in one piece": "ñ" * 150,
-}
+NAMES = [
+    "María J. Ñúñez S.L.",
+    "Maria (Comercio) Lopez",
+    "María ?= Ñúñez",
+    "محمد عبد الله",
+    "Familia 👩‍👩‍👧",
+    "ñ" * 150,
+]
 CASES: dict[str, dict[str, Any]] = {
     **{f"message: {what}": {"mensaje": text} for what, text in TEXTS.items()},
-    **{f"name: {what}": {"nombre": name} for what, name in NAMES.items()},
-    "name: of another address": {"nombre": "x <jefa@banco.example>, y"},
+    **{f"name: {name}": {"nombre": name} for name in [*NAMES, "x <jefa@banco.example>, y"]},
     "all fields": {"tema": "Precios", "volumenMensual": 40_000, "productos": ["Cobros"], "tienda": {"ciudad": "Cádiz"}},
     "Bcc in each field": dict.fromkeys(["nombre", "empresa", "telefono", "mensaje"], "a\r\nBcc: x@example.com"),
 }

@@ -20,18 +20,13 @@ HTML = 0.001
 """The points that any message with an HTML part gets. A rule of 0 points would not run, so that this one has a few."""
 
 
-def received(sender: str, address: str, receiver: str) -> bytes:
-    """The line that a mail server puts in front of a message."""
-    return (
-        f"Received: from {sender} ({sender} [{address}])\r\n\tby {receiver} (Postfix) with ESMTPS id 4F3C21A0B2\r\n"
-        f"\tfor <ventas@example.com>; {format_datetime(localtime())}\r\n"
-    ).encode()
-
-
-# SpamAssassin gives points to the addresses that RFC 5737 sets aside for examples.
-TO_RELAY = received("web.example.com", "10.1.2.3", "relay.example.com")
-TO_MAILBOX = received("relay.example.com", "93.184.215.14", "mx.example.net")
-WAYS = {"as it is": b"", "from the relay": TO_RELAY, "from the internet": TO_MAILBOX + TO_RELAY}
+# What mail servers put in front. The rules give points to the addresses that RFC 5737 sets aside for examples.
+RECEIVED = f"""\
+Received: from {{}} by {{}} (Postfix) with ESMTPS id 4F3C21A0B2 for <ventas@example.com>; {format_datetime(localtime())}
+"""
+TO_RELAY = RECEIVED.format("web.example.com (web.example.com [10.1.2.3])", "relay.example.com")
+TO_MAILBOX = RECEIVED.format("relay.example.com (relay.example.com [93.184.215.14])", "mx.example.net")
+WAYS = {"as it is": "", "from the internet": TO_MAILBOX + TO_RELAY}
 
 SUBMISSIONS: dict[str, dict[str, Any]] = {
     "ordinary": {},
@@ -52,10 +47,10 @@ def judge(contents: list[bytes], directory: Path) -> list[tuple[float, dict[str,
 
 def test_each_kind_of_message_is_no_spam(tmp_path: Path) -> None:
     contents = {
-        f"{kind}, {what}, {way}": line + compose(form_type=kind, **changes).content
+        f"{kind}, {what}, {way}": lines.encode() + compose(form_type=kind, **changes).content
         for kind in KINDS
         for what, changes in SUBMISSIONS.items()
-        for way, line in WAYS.items()
+        for way, lines in WAYS.items()
     }
 
     verdicts = dict(zip(contents, judge(list(contents.values()), tmp_path), strict=True))
