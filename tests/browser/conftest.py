@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from socketserver import BaseServer
+from typing import TypeVar
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, Playwright, expect, sync_playwright
 
-from tests.browser.relay import Relay, relaying
+from tests.browser.relay import Relay
 from tests.browser.visitor import VIEWPORTS, Visitor
-from tests.browser.website import Website, serving_form
+from tests.browser.website import Website
 from tests.chromium import PATIENCE, launch_chromium, launch_firefox
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import Server, serving
 
-Visit = Callable[..., Visitor]
+S = TypeVar("S", bound=BaseServer)
+Visit = Callable[[int], Visitor]
 Later = Callable[[], None]
 Edits = dict[str, Callable[[str], str]]
-
-LAUNCH = {"chromium": launch_chromium, "firefox": launch_firefox}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the tests that are marked so in Firefox, too, by night."""
     if metafunc.definition.get_closest_marker("firefox"):
-        browsers = ["chromium", pytest.param("firefox", marks=pytest.mark.nightly)]
-        metafunc.parametrize("browser", browsers, indirect=True, scope="session")
+        browsers = [launch_chromium, pytest.param(launch_firefox, marks=pytest.mark.nightly)]
+        metafunc.parametrize("browser", browsers, ids=["chromium", "firefox"], indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
@@ -39,22 +42,30 @@ def playwright() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="session")
 def browser(request: pytest.FixtureRequest, playwright: Playwright) -> Iterator[Browser]:
-    browser = LAUNCH[getattr(request, "param", "chromium")](playwright)
-    yield browser
-    browser.close()
+    with getattr(request, "param", launch_chromium)(playwright) as browser:
+        yield browser
 
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    context = browser.new_context(locale="es-ES", viewport=VIEWPORTS["desktop"], device_scale_factor=2)
-    context.set_default_timeout(PATIENCE)
-    yield context
-    context.close()
+    with browser.new_context(locale="es-ES", viewport=VIEWPORTS["desktop"], device_scale_factor=2) as context:
+        context.set_default_timeout(PATIENCE)
+        yield context
+
+
+@contextmanager
+def running(server: S) -> Iterator[S]:
+    with server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
 
 
 @pytest.fixture(scope="session")
 def website() -> Iterator[Website]:
-    with serving_form() as website:
+    with running(Website()) as website:
         yield website
 
 
@@ -66,38 +77,32 @@ def edits(website: Website) -> Iterator[Edits]:
 
 
 @pytest.fixture(scope="session")
-def shared_mail_server() -> Iterator[SmtpServer]:
-    with SmtpServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def shared_service(tmp_path_factory: pytest.TempPathFactory, shared_mail_server: SmtpServer) -> Iterator[Server]:
-    # A test may hold the mail server's answer back, and the pictures that it takes meanwhile take their time.
-    environ = shared_mail_server.environ | {"SMTP_TIMEOUT": "60"}
-    with serving(tmp_path_factory.mktemp("service"), **environ) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def relay(shared_service: Server) -> Iterator[Relay]:
-    with relaying(shared_service.port) as relay:
-        yield relay
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Relay, Server, SmtpServer]]:
+    with SmtpServer() as mail_server:
+        # A test may hold the mail server's answer back, and the pictures that it takes meanwhile take their time.
+        environ = mail_server.environ | {"SMTP_TIMEOUT": "60"}
+        with serving(tmp_path_factory.mktemp("service"), **environ) as service, running(Relay(service.port)) as relay:
+            yield relay, service, mail_server
 
 
 @pytest.fixture
-def mail_server(shared_mail_server: SmtpServer) -> SmtpServer:
+def relay(backend: tuple[Relay, Server, SmtpServer]) -> Relay:
+    """Its client has spent nothing of the service's quotas."""
+    backend[0].take_new_address()
+    return backend[0]
+
+
+@pytest.fixture
+def mail_server(backend: tuple[Relay, Server, SmtpServer]) -> SmtpServer:
     """The mail server of the sales team, to which nothing has come in this test."""
-    shared_mail_server.arrivals.clear()
-    shared_mail_server.on_message = lambda: None
-    return shared_mail_server
+    backend[2].arrivals.clear()
+    backend[2].on_message = lambda: None
+    return backend[2]
 
 
 @pytest.fixture
-def service(shared_service: Server, relay: Relay, mail_server: SmtpServer) -> Server:  # noqa: ARG001 - it delivers there
-    """The service as a client finds it that has spent nothing of its quotas."""
-    relay.take_new_address()
-    return replace(shared_service, port=relay.port)
+def service(backend: tuple[Relay, Server, SmtpServer], relay: Relay, mail_server: SmtpServer) -> Server:  # noqa: ARG001 - it delivers there
+    return replace(backend[1], port=relay.server_address[1])
 
 
 @pytest.fixture
@@ -110,10 +115,9 @@ def visit(context: BrowserContext, website: Website) -> Iterator[Visit]:
         if "CORS request did not succeed" not in error.message:
             failures.append(error.message)
 
-    def visit(port: int, path: str | None = None, query: str = "", *, is_slow: bool = True) -> Visitor:
-        page = context.new_page()
-        page.on("pageerror", note)
-        visitor = Visitor(page, website.address(f"http://127.0.0.1:{port}", path, query), is_slow=is_slow)
+    def visit(port: int) -> Visitor:
+        visitor = Visitor(context.new_page(), website.address(port))
+        visitor.page.on("pageerror", note)
         visitor.open()
         return visitor
 
@@ -129,7 +133,6 @@ def visitor(service: Server, visit: Visit) -> Visitor:
 @pytest.fixture
 def later(visitor: Visitor, relay: Relay) -> Later:
     """Half a minute passes for the visitor, and for the service a new one comes."""
-    visitor.take_clock()
 
     def wait() -> None:
         visitor.page.clock.fast_forward(31_000)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import select
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import count
 from socketserver import BaseRequestHandler, ThreadingTCPServer
-from typing import ClassVar
 
 HOST = "127.0.0.1"
 
@@ -20,22 +17,18 @@ class Relay(ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False  # a browser keeps connections open that it no longer needs
     request_queue_size = 128
-    _addresses: ClassVar[Iterator[int]] = count(1)
 
     def __init__(self, service_port: int) -> None:
         super().__init__((HOST, 0), _Connection)
         self.service_port = service_port
         self.open: set[socket.socket] = set()
+        self._numbers = count(1)
         self.take_new_address()
-
-    @property
-    def port(self) -> int:
-        return self.server_address[1]
 
     def take_new_address(self) -> None:
         """From here on requests come from a client that the service has not seen: all of 127/8 is this machine."""
         self.cut()  # a browser would go on using the connections that it has, from the address before
-        high, low = divmod(next(self._addresses), 250)
+        high, low = divmod(next(self._numbers), 250)
         self.address = f"127.1.{high}.{low + 1}"
 
     def cut(self) -> None:
@@ -63,15 +56,3 @@ class _Connection(BaseRequestHandler):
 
     def finish(self) -> None:
         self.server.open.discard(self.request)
-
-
-@contextmanager
-def relaying(service_port: int) -> Iterator[Relay]:
-    with Relay(service_port) as relay:
-        thread = threading.Thread(target=relay.serve_forever, name="relay")
-        thread.start()
-        try:
-            yield relay
-        finally:
-            relay.shutdown()
-            thread.join()

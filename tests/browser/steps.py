@@ -10,13 +10,11 @@ from tests.mail.server import SmtpServer, text_of
 RECEIVED = "Hemos recibido su solicitud"
 DOUBT = "No sabemos si su solicitud ha llegado"
 ASKED_AGAIN = "¿Quiere enviarla otra vez? Si llega dos veces, nuestro equipo verá que está repetida."
-NOT_SENT = "Su solicitud no se ha enviado"
 AGAIN = "Enviar otra vez"
 COUNTDOWN = re.compile(r"Podrá enviarla en \d+ segundos\.")
 COUNTDOWN_ENDS = "Ya puede enviarla."
 
 OK = {"body": '{"ok":true}'}
-INTERNAL = {"status": 500, "body": '{"error":{"code":"internal_error"}}'}
 FULL = '"default";r=0;t=30'
 
 

@@ -8,22 +8,18 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Edits, Later, Visit
+from tests.browser.conftest import Later
 from tests.browser.relay import Relay
-from tests.browser.steps import AGAIN, ASKED_AGAIN, DOUBT, NOT_SENT, OK, adding, lines_of
-from tests.browser.visitor import FIELDS, VIEWPORTS, WAYS, Visitor
+from tests.browser.steps import AGAIN, ASKED_AGAIN, DOUBT, lines_of
+from tests.browser.visitor import SMALL_PHONE, WAYS, Visitor
 from tests.mail.server import SmtpServer
-from tests.server.gunicorn import Server
 from tests.waiting import wait_until
 
 REPEATED = "Aviso: Puede estar repetida: se perdió la respuesta al primer envío."
 STOP = "Dejar de esperar"
-LEAVE = "No, dejarlo así"
 
-
-def patient(milliseconds: int) -> str:
-    """A script that lets the page do nothing by itself after so long a time, however long the pictures take."""
-    return f"(set => {{ window.setTimeout = (run, ms) => ms >= {milliseconds} ? 0 : set(run, ms); }})(setTimeout)"
+PATIENT = "(set => { window.setTimeout = (run, ms) => ms >= 10000 ? 0 : set(run, ms); })(setTimeout)"
+"""A script that keeps the page from offering to stop, however long the pictures take."""
 
 
 @pytest.fixture
@@ -86,21 +82,6 @@ def test_without_an_answer_the_visitor_decides_whether_it_is_sent_again(
     assert [line for line in lines_of(mail_server, 1) if line.startswith(("Aviso", "Ts"))] == [REPEATED]
 
 
-def test_in_airplane_mode_nothing_is_in_doubt(visitor: Visitor, mail_server: SmtpServer) -> None:
-    visitor.fill()
-    visitor.page.context.set_offline(True)
-    visitor.send()
-
-    visitor.sees_a_summary(NOT_SENT, "No hay conexión a internet: envíela cuando la recupere.")
-    visitor.still_has_what_was_typed()
-    visitor.record("offline")
-    visitor.page.context.set_offline(False)
-    visitor.send(AGAIN)
-
-    visitor.sees_the_end()
-    assert not [line for line in lines_of(mail_server) if "Aviso" in line]
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_a_page_that_was_left_while_it_was_sent_asks(
     visitor: Visitor, mail_server: SmtpServer, relay: Relay, answer: threading.Event, way: str
@@ -115,7 +96,6 @@ def test_a_page_that_was_left_while_it_was_sent_asks(
     answer.set()
     relay.take_new_address()
     visitor.still_has_what_was_typed()
-    expect(visitor.field("tema")).to_have_value("Otro tema")
     visitor.solve()
     visitor.send(AGAIN)
     visitor.sees_the_end()
@@ -128,7 +108,7 @@ def test_a_page_that_was_left_while_it_was_sent_asks(
 def test_while_it_is_sent_nothing_can_be_edited_and_the_button_keeps_the_focus(
     visitor: Visitor, mail_server: SmtpServer, answer: threading.Event
 ) -> None:
-    visitor.page.evaluate(patient(10_000))
+    visitor.page.evaluate(PATIENT)
     visitor.fill()
     visitor.field("captcha_input").press("Enter")
 
@@ -136,7 +116,6 @@ def test_while_it_is_sent_nothing_can_be_edited_and_the_button_keeps_the_focus(
     expect(visitor.button("Enviando…")).to_be_disabled()
     expect(visitor.status).to_have_text("Enviando…")
     expect(visitor.page.locator("form :is(input, textarea):enabled")).to_have_count(0)
-    visitor.page.keyboard.type(" ")
     visitor.page.keyboard.press("Enter")
     # From here on it takes longer than it should.
     expect(visitor.progress).to_have_text("Está tardando más de lo habitual.")
@@ -150,93 +129,34 @@ def test_while_it_is_sent_nothing_can_be_edited_and_the_button_keeps_the_focus(
 def test_no_way_leads_around_the_question_and_a_no_loses_nothing(
     visitor: Visitor, mail_server: SmtpServer, later: Later, answer: threading.Event
 ) -> None:
-    visitor.page.evaluate(patient(30_000))
+    visitor.page.set_viewport_size(SMALL_PHONE)  # on which one button takes the place of the other
     visitor.fill()
     send_and_wait(visitor, mail_server, 10)
-    visitor.record("giving-up")
-    visitor.button(STOP).click()
+    visitor.sees(visitor.button(STOP), visitor.progress)
+    visitor.button(STOP).dblclick()
 
     expect(visitor.button("Enviar solicitud")).to_be_hidden()
     visitor.field("nombre").press("Enter")
     expect(visitor.summary).to_be_focused()
-    visitor.button(LEAVE).click()
+    visitor.button("No, dejarlo así").click()
     expect(visitor.summary).to_be_hidden()
     expect(visitor.button(AGAIN)).to_be_focused()
     expect(visitor.status).to_have_text("No se ha enviado otra vez.")
     visitor.still_has_what_was_typed()
-    assert len(visitor.posts) == 1
-
     answer.set()
     later()
     visitor.send(AGAIN)
     visitor.sees_the_end()
     assert REPEATED in lines_of(mail_server, 1)
+    assert len(visitor.posts) == 2
 
 
-@pytest.mark.parametrize("clicks", [[STOP], [STOP, LEAVE]], ids=" ".join)
-def test_a_double_click_on_a_button_that_gives_way_to_another_does_not_send(
-    visitor: Visitor, mail_server: SmtpServer, later: Later, answer: threading.Event, clicks: list[str]
-) -> None:
-    visitor.page.set_viewport_size(VIEWPORTS["phone"])  # on which one button takes the place of the other
-    visitor.fill()
-    send_and_wait(visitor, mail_server, 10)
-    for button in clicks:
-        visitor.button(button).dblclick()
-
-    expect(visitor.button(AGAIN)).to_be_visible()
-    answer.set()
-    later()
-    visitor.send(AGAIN)
-    visitor.sees_the_end()
-    assert len(visitor.posts) == len(mail_server.arrivals) == 2
-
-
-BOLETIN = '<label><input type="checkbox" name="boletin" value="si"> Boletín</label><input type="file" name="plano">'
-
-
-def test_a_page_that_is_left_comes_back_as_it_was(service: Server, visit: Visit, edits: Edits) -> None:
-    edits["index.html"] = adding(BOLETIN)
-    visitor = visit(service.port, query="?tipo=ventas")
+def test_a_page_that_is_left_comes_back_as_it_was(visitor: Visitor) -> None:
+    visitor.open("?tipo=ventas")
     visitor.fill("onboarding")
     visitor.field("sector").select_option("Servicios")
-    visitor.field("boletin").check()
+    WAYS["left and come back to"](visitor.page)
 
-    def comes_back() -> None:
-        WAYS["left and come back to"](visitor.page)
-        visitor.still_has_what_was_typed()
-        expect(visitor.field("sector")).to_have_value("Servicios")
-        expect(visitor.field("tema")).to_be_hidden()
-        expect(visitor.field("boletin")).to_be_checked()
-
-    comes_back()
-    visitor.page.route("**/api/v1/contact", lambda route: route.abort())
-    visitor.solve()
-    visitor.send()
-    visitor.sees_a_summary(DOUBT)
-    comes_back()
-    visitor.sees_a_summary(DOUBT)
-
-
-def test_another_form_has_nothing_of_the_one_before(unserved: Visitor) -> None:
-    unserved.is_answered(**OK)
-    unserved.fill_and_send()
-    unserved.sees_the_end()
-    unserved.button("Corregir el correo").click()
-    unserved.field("nombre").fill("")
-    unserved.field("email").fill("maria@gmial.com")
-    unserved.send()
-    unserved.field("nombre").fill("María")
-    unserved.page.unroute_all()
-    unserved.solve()
-    unserved.send()
-    unserved.send()
-    unserved.sees_a_summary(DOUBT)
-    unserved.button("Cancelar la corrección").click()
-    expect(unserved.confirmation).to_contain_text(f"Le escribiremos a {FIELDS['email']}.")
-    expect(unserved.field("email")).to_have_value(FIELDS["email"])
-    unserved.button("Enviar otra solicitud").click()
-    said = ".error, [role=alert], [data-part=question], [data-part=slip], [data-part=correction]"
-    expect(unserved.page.locator(said).locator("visible=true")).to_have_count(0)
-    unserved.page.reload()
-    expect(unserved.button("Enviar solicitud")).to_be_enabled()
-    expect(unserved.field("nombre")).to_have_value("")
+    visitor.still_has_what_was_typed()
+    expect(visitor.field("sector")).to_have_value("Servicios")
+    expect(visitor.field("tema")).to_be_hidden()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from playwright.sync_api import Locator, Page, Request, ViewportSize, expect
 
@@ -18,16 +18,14 @@ VIEWPORTS: dict[str, ViewportSize] = {
     "desktop": {"width": 1280, "height": 900},
     "phone": {"width": 390, "height": 844},
 }
-Theme = Literal["light", "dark"]
-THEMES: tuple[Theme, ...] = get_args(Theme)
+SMALL_PHONE: ViewportSize = {"width": 360, "height": 640}
+THEMES: list[Literal["light", "dark"]] = ["light", "dark"]
 NARROWEST: ViewportSize = {"width": 320, "height": 640}
 """Where WCAG 1.4.10 still wants a page without horizontal scrolling."""
 
 VOICE = """
 Object.defineProperty(window, "speechSynthesis", { value: Object.assign(new EventTarget(), {
-  getVoices: () => [{ lang: "es-ES" }], cancel() {}, speak(utterance) {
-    [window.spoken, window.language] = [utterance.text, utterance.lang];
-  } }) });
+  getVoices: () => [{ lang: "es-ES" }], cancel() {}, speak({ text }) { window.spoken = text; } }) });
 """
 """A browser without a screen has no voices: this one writes down what it would say."""
 
@@ -61,6 +59,7 @@ class Visitor:
         self.page = page
         self.url = url
         self.posts: list[Request] = []
+        page.clock.install()  # so that a test can put it forward
         page.add_init_script(VOICE)
         if is_slow:
             page.add_init_script(AGED)
@@ -76,14 +75,8 @@ class Visitor:
         self.status = page.get_by_role("status")
         """What screen readers are told without a move of the focus."""
 
-    def open(self) -> None:
-        self.page.goto(self.url)
-
-    def take_clock(self) -> None:
-        """Open the form with a clock that the test can put forward."""
-        self.page.clock.install()
-        self.page.add_init_script(AGED)
-        self.open()
+    def open(self, query: str = "") -> None:
+        self.page.goto(self.url + query)
 
     def is_answered(self, *, rate_limit: str = "", **answer: Any) -> None:
         """Let the contact path answer so, with a request id."""
@@ -118,7 +111,7 @@ class Visitor:
         self.button(button).click()
 
     def choose(self, kind: str) -> None:
-        self.page.locator(f"[name=form_type][value={kind}]").check()
+        self.page.locator(f"[value={kind}]").check()
 
     def part(self, name: str) -> Locator:
         return self.page.locator(f"[data-part={name}]")
@@ -133,26 +126,32 @@ class Visitor:
         return self.page.get_by_role("button", name=name)
 
     def sees_a_fault_at(self, name: str, text: str | re.Pattern[str]) -> None:
-        field = self.field(name).first
         expect(self.error(name)).to_have_text(text)
-        expect(field).to_be_focused()
+        expect(self.field(name).first).to_be_focused()
         described = self.page.locator("[aria-invalid=true]").first
         expect(described).to_have_accessible_description(re.compile(re.escape(self.error(name).inner_text())))
-        assert described.evaluate("(element, field) => element.contains(field)", field.element_handle())
+        self.sees(self.field(name).first, self.error(name))
 
     def sees_a_list_of_faults(self, *texts: str) -> None:
         expect(self.faults).to_be_focused()
         expect(self.faults.get_by_role("link")).to_have_text(texts)
+        self.sees(self.faults.locator("strong"))
 
     def sees_a_summary(self, *texts: str) -> None:
         expect(self.summary).to_be_focused()
         for text in texts:
             expect(self.summary).to_contain_text(text)
+        self.sees(self.summary.locator("strong"))
 
     def sees_the_end(self, title: str = "Hemos recibido su solicitud") -> None:
         heading = self.confirmation.get_by_role("heading", name=title, level=1)
         expect(heading).to_be_focused()
-        expect(heading).to_be_in_viewport(ratio=0.95)
+        self.sees(heading)
+
+    def sees(self, *parts: Locator) -> None:
+        """Without scrolling."""
+        for part in parts:
+            expect(part).to_be_in_viewport(ratio=0.95)
 
     def still_has_what_was_typed(self, **changes: str | re.Pattern[str]) -> None:
         for name, value in (FIELDS | changes).items():

@@ -3,47 +3,37 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from urllib.parse import urlsplit
 
 FOLDER = Path(__file__).parents[2] / "examples" / "contact-form"
-ACTION = re.compile(r'(?<=action=")http://127\.0\.0\.1:8000(/[^"]*)(?=")')
 (POLICY,) = re.findall("`(default-src [^`]+)`", (FOLDER / "README.md").read_text())
 """The Content-Security-Policy under which the example promises to work."""
 
 
-class Website:
-    """Serves the example to any number of visitors, to each with the service that their address names."""
+class Website(ThreadingHTTPServer):
+    """Serves the example to any number of visitors, to each with the service whose port their address names."""
 
     def __init__(self) -> None:
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
+        super().__init__(("127.0.0.1", 0), _Handler)
         self.edits: dict[str, Callable[[str], str]] = {}
         """What a test changes in the files, by their names."""
 
-    def address(self, service: str, path: str | None = None, query: str = "") -> str:
-        """Where the form posts to ``service``, and to ``path`` in place of its own."""
-        return f"http://127.0.0.1:{self.server.server_port}/{quote(service + (path or ''), safe='')}/{query}"
+    def address(self, service_port: int) -> str:
+        return f"http://127.0.0.1:{self.server_port}/{service_port}/"
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    def __init__(self, website: Website, *args: Any, **kwargs: Any) -> None:
-        self._edits = website.edits
-        super().__init__(*args, **kwargs)
+    server: Website
 
     def do_GET(self) -> None:
-        _, quoted, file = urlsplit(self.path).path.split("/", 2)
-        file = file or "index.html"
-        target = unquote(quoted)
-        service, path = urljoin(target, "/").removesuffix("/"), urlsplit(target).path
-        text, replaced = ACTION.subn(lambda known: service + (path or known[1]), (FOLDER / file).read_text())
-        assert replaced == (file == "index.html")
-        body = self._edits.get(file, str)(text).encode()
+        _, port, name = urlsplit(self.path).path.split("/", 2)
+        file, service = name or "index.html", f"http://127.0.0.1:{port}"
+        text = (FOLDER / file).read_text().replace('action="http://127.0.0.1:8000', f'action="{service}')
+        body = self.server.edits.get(file, str)(text).encode()
         self.send_response(200)
         self.send_header("Content-Type", f"{self.guess_type(file)}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
@@ -53,16 +43,3 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         pass
-
-
-@contextmanager
-def serving_form() -> Iterator[Website]:
-    website = Website()
-    with website.server as server:
-        thread = threading.Thread(target=server.serve_forever, name="website")
-        thread.start()
-        try:
-            yield website
-        finally:
-            server.shutdown()
-            thread.join()
