@@ -100,6 +100,7 @@ def test_a_confirmation_that_comes_back_can_be_corrected(
     visitor.field("email").fill("")
     visitor.button("Cancelar la corrección").click()
     visitor.sees_the_end()
+    expect(visitor.field("email")).to_have_value("maria@exmaple.com")
     visitor.button("Corregir el correo").click()
     comes_back(visitor.page)
     note = f"Esta solicitud corrige el correo de la solicitud {reference}."
@@ -128,6 +129,9 @@ def test_a_confirmation_that_comes_back_can_be_corrected(
     visitor.send()
     visitor.sees_the_end()
     assert not [line for line in lines_of(mail_server, 2) if "Aviso" in line]
+    visitor.button("Enviar otra solicitud").click()
+    comes_back(visitor.page)
+    expect(visitor.field("mensaje")).to_have_value("")
 
 
 def test_a_machine_that_fills_in_everything_is_confirmed_and_thrown_away(
