@@ -1,4 +1,4 @@
-"""Clocks that tests move, so that nobody waits."""
+"""A clock that leaps, so that nobody waits for a silent server."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-
-
-def run_short_after_content(patch: pytest.MonkeyPatch, *, allowed: float, left: float = 0.3) -> None:
-    """From the first piece of the next content on, so many seconds are left of those allowed for a message."""
-    run_short_after(patch, b"\r\n\r\n", allowed=allowed, left=left)  # between header and body: no command has it
 
 
 def run_short_after(patch: pytest.MonkeyPatch, sent: bytes, *, allowed: float, left: float = 0.3) -> None:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 from flask import Flask
 
-from app.mail import cli, redelivery
+from app.mail import cli
 from app.mail.cli import create_mail_commands
 from app.mail.kept import Kept
 from app.mail.mailer import Mailer, create_mailer
@@ -20,16 +20,14 @@ from app.mail.smtp import SmtpSender
 from app.mail.spool import Spool, create_spool
 from tests.factories import make_settings
 from tests.mail.server import SmtpServer
-from tests.mail.service import DAY, Clock, Serve, Service
+from tests.mail.service import DAY, Clock
 
 MakeMailer = Callable[..., Mailer]
 MakeSender = Callable[..., SmtpSender]
 MailCommand = Callable[..., Result]
 
-
 REQUEST = "3f0c9a1b5566778899aabbccddeeff00"
 """The id of a request. The reference of its submission is 3F0C-9A1B."""
-
 
 NAMES = {
     "new": ",tries=0,last={stored},waiting=.demo",
@@ -44,51 +42,43 @@ NAMES = {
 AGES = {"waiting": 100, "given up": 6 * DAY}
 """The ages of the messages in these states in seconds; the others are new."""
 
+LETTER = """\
+From: web@example.com
+To: ventas@example.com
+Reply-To: ana@example.com
+Subject: Prueba
+Message-ID: <{number}@example.com>
+X-Form-Type: {form_type}
+MIME-Version: 1.0
+Content-Type: multipart/alternative; boundary="=_1"
+
+--=_1
+
+Hola
+--=_1--
+"""
+
 
 def letter(number: int | str, form_type: str = "demo") -> Message:
     """A message with all that the forms' messages have, but short."""
-    lines = [
-        "From: web@example.com",
-        "To: ventas@example.com",
-        "Reply-To: ana@example.com",
-        "Subject: Prueba",
-        f"Message-ID: <{number}@example.com>",
-        f"X-Form-Type: {form_type}",
-        "MIME-Version: 1.0",
-        'Content-Type: multipart/alternative; boundary="=_1"',
-        "",
-        "--=_1",
-        "",
-        "Hola",
-        "--=_1--",
-        "",
-    ]
-    return Message(f"<{number}@example.com>", "\r\n".join(lines).encode(), form_type)
+    content = LETTER.format(number=number, form_type=form_type).replace("\n", "\r\n").encode()
+    return Message(f"<{number}@example.com>", content, form_type)
 
 
 CONTENT = letter(1).content
 
 
 @pytest.fixture(autouse=True)
-def _all_mail_servers_are_trusted(_trusted_authority: None) -> None:
-    pass
-
-
-@pytest.fixture(autouse=True)
-def _kept_messages_are_handed_over_without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (cli, redelivery):
-        monkeypatch.setattr(module, "GAP", 0.0)
+def _all_mail_servers_are_trusted_and_a_resend_makes_no_pauses(
+    _trusted_authority: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "GAP", 0.0)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     with monkeypatch.context() as patch:
         yield Clock(patch)
-
-
-@pytest.fixture
-def serve(mail_dir: Path, clock: Clock) -> Serve:
-    return lambda mailer: Service(mailer, mail_dir, clock)
 
 
 @pytest.fixture
@@ -117,30 +107,25 @@ def make_mailer(mail_dir: Path) -> Iterator[MakeMailer]:
 
 
 @pytest.fixture
-def make_sender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeSender]:
-    """Makes a sender to a server, with more settings if a test needs them."""
-    senders: list[SmtpSender] = []
-
+def make_sender(make_mailer: MakeMailer) -> MakeSender:
     def make(server: SmtpServer, **environ: str) -> SmtpSender:
-        senders.append(SmtpSender(make_settings(tmp_path_factory.mktemp("mail"), **server.environ | environ)))
-        return senders[-1]
+        sender = make_mailer(server, **environ).sender
+        assert sender
+        return sender
 
-    yield make
-    for sender in senders:
-        sender.close()
+    return make
 
 
 @pytest.fixture
 def mail(mail_dir: Path) -> MailCommand:
     """Runs ``flask mail`` with arguments, where the service has run, under the settings of a server or of none."""
     Spool(mail_dir).prepare()
-    app = Flask(__name__)
 
     def run(*args: str, server: SmtpServer | None = None, input: str = "", **environ: str) -> Result:  # noqa: A002
         settings = make_settings(mail_dir, **(server.environ if server else {}) | environ)
         spool = create_spool(settings)
         commands = create_mail_commands(settings, create_mailer(settings, spool), spool)
-        return app.test_cli_runner().invoke(commands, args, input=input)
+        return Flask(__name__).test_cli_runner().invoke(commands, args, input=input)
 
     return run
 
@@ -156,8 +141,8 @@ def keep(mail_dir: Path, message: Message, name: str = NAMES["new"], *, age: flo
     Spool(mail_dir).prepare()
     stored = int(time.time() - age)
     local_part = message.message_id.strip("<>").partition("@")[0]
-    times = {"stored": f"{stored}.000", "late": f"{stored + 5 * DAY}.000"}
-    path = f"new/{stored}000000000.7.{local_part}{name.format(**times)}"
+    end = name.format(stored=f"{stored}.000", late=f"{stored + 5 * DAY}.000")
+    path = f"new/{stored}000000000.7.{local_part}{end}"
     (mail_dir / path).write_bytes(message.content.replace(b"\r\n", b"\n"))
     kept = Spool(mail_dir).message_at(path)
     assert kept is not None

@@ -7,13 +7,12 @@ from pathlib import Path
 
 from tests.mail import command as command_line
 
-_FOLDERS = 'mkdir -p "$0/tmp" "$0/new" "$0/cur" && chmod 700 "$0"'
-USUAL = _FOLDERS
-TMPFS = f'mount -t tmpfs -o size=128k tmpfs "$0" && {_FOLDERS}'
+FOLDERS = 'mkdir -p "$0/tmp" "$0/new" "$0/cur" && chmod 700 "$0"'
+TMPFS = f'mount -t tmpfs -o size=128k tmpfs "$0" && {FOLDERS}'
 FILL = '! head -c 1M /dev/zero 2>/dev/null > "$0/filler"'
 FULL = f"{TMPFS} && {FILL}"
-WITHOUT_INODES = f'mount -t tmpfs -o nr_inodes=4 tmpfs "$0" && {_FOLDERS}'
-READ_ONLY = f'{_FOLDERS} && mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"'
+WITHOUT_INODES = f'mount -t tmpfs -o nr_inodes=4 tmpfs "$0" && {FOLDERS}'
+READ_ONLY = f'{FOLDERS} && mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"'
 
 
 def run(disk: str, directory: Path, command: list[str], **environ: str) -> subprocess.CompletedProcess[str]:

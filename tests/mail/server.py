@@ -1,4 +1,4 @@
-"""An SMTP server on loopback that keeps what arrives and does at each step what a test says, down to single bytes."""
+"""An SMTP server on loopback that keeps what arrives and does at each step what a test says."""
 
 from __future__ import annotations
 
@@ -10,24 +10,12 @@ import re
 import ssl
 import struct
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from email.message import EmailMessage
 from enum import Enum
-from socket import (
-    IPPROTO_TCP,
-    SHUT_RD,
-    SHUT_WR,
-    SO_LINGER,
-    SO_SNDBUF,
-    SOL_SOCKET,
-    TCP_NODELAY,
-    create_connection,
-    create_server,
-    socket,
-)
-from types import TracebackType
+from socket import IPPROTO_TCP, SHUT_RD, SO_LINGER, SOL_SOCKET, TCP_NODELAY, create_connection, create_server, socket
 from typing import Literal, Self
 
 import trustme
@@ -42,9 +30,6 @@ SECONDS_PER_BYTE = 0.01
 LONG_REPLY = b"250 " + b"x" * 4200 + b"\r\n"
 """It takes 42 seconds at that pace, which no test's deadline allows."""
 
-FLOOD = 8 * 1024 * 1024
-"""Octets of a reply without end after which the server gives up: the client reads on for ever."""
-
 
 class Act(Enum):
     """What a server can do in place of a reply."""
@@ -53,15 +38,12 @@ class Act(Enum):
     HOLD = "hangs until it is released, then answers as usual"
     DROP = "ends the connection with a FIN"
     RESET = "ends the connection with an RST"
-    DRIBBLE = "sends a long reply, or its part of the TLS handshake, byte by byte"
-    FLOOD_WITH_LINES = "sends lines of a reply without end"
-    FLOOD_WITH_A_LINE = "sends a line without end"
-    SPEAK_AGAIN = "answers as usual, hangs until it is released, and answers once more"
+    DRIBBLE = "sends a long reply byte by byte"
+    FLOOD_WITH_A_LINE = "sends a line of eight million characters"
 
 
-_FLOODS = {Act.FLOOD_WITH_LINES: b"250-x\r\n" * 2048, Act.FLOOD_WITH_A_LINE: b"x" * 16_384}
-
-Replies = Mapping[str, str | Act]
+Replies = Mapping[str, str | bytes | Act]
+"""What is done at each stage; after bytes, the connection ends."""
 
 
 @functools.cache
@@ -99,17 +81,12 @@ def text_of(arrival: Arrival, subtype: str = "plain") -> str:
     return str(part.get_content()).replace("\r\n", "\n")
 
 
-class _Gone(Exception):  # noqa: N818 - it ends a connection as planned
-    """The connection is over."""
-
-
 class SmtpServer:
     """Listens from ``with`` on; its port is its own before and after that, too.
 
-    ``replies`` maps a stage to a reply or an Act; what it does not mention goes well. The stages are connect, EHLO,
-    STARTTLS, handshake, second EHLO (inside TLS), AUTH (or AUTH PLAIN), MAIL, RCPT (or a recipient's address), DATA,
-    content (the middle of it), message (its end) and NOOP. ``account`` must log in when it is given. ``on_message``
-    runs before a message is answered.
+    What ``replies`` does not mention goes well. The stages are connect, EHLO, STARTTLS, handshake, second EHLO (inside
+    TLS), AUTH (or AUTH PLAIN), MAIL, RCPT (or a recipient's address), DATA, content (the middle of it), message (its
+    end) and NOOP. ``account`` is the one that may log in. ``on_message`` runs before a message is answered.
     """
 
     def __init__(
@@ -139,7 +116,7 @@ class SmtpServer:
         self.tls = tls_of(certificate)
         self.hung = threading.Semaphore(0)
         """Released once for each connection that begins to hang."""
-        self.is_released = False
+        self.released = threading.Event()
         self._is_stopping = False
 
     @property
@@ -162,39 +139,33 @@ class SmtpServer:
         return sum(command.startswith("AUTH") for connection in self.connections for command in connection.commands)
 
     def __enter__(self) -> Self:
-        self._is_stopping = self.is_released = False
+        self._is_stopping = False
+        self.released.clear()
         self._listener = create_server((HOST, self.port), backlog=128)
         self._thread = threading.Thread(target=self._accept, name="smtp-server")
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_stopping = True
         create_connection((HOST, self.port)).close()
         self._thread.join()
         self._listener.close()
+        self.release()
         self.disconnect()
 
-    def reply_to(self, stage: str) -> str | Act | None:
+    def reply_to(self, stage: str) -> str | bytes | Act | None:
         """What the server does at a stage; None when it does the usual."""
         return self.replies.get(stage)
 
-    def connected(self) -> int:
-        """How many connections are open."""
-        return sum(connection.is_open for connection in self.connections)
-
-    def disconnect(self, farewell: bytes = b"") -> None:
-        """Close every open connection, after a last line if there is one."""
+    def disconnect(self) -> None:
+        """Close every open connection."""
         for connection in list(self.connections):
-            connection.end(farewell)
+            connection.end()
 
     def release(self) -> None:
         """Let the connections that hang go on; from now on none hangs."""
-        self.is_released = True
-        for connection in self.connections:
-            connection.released.set()
+        self.released.set()
 
     def wait_until_hung(self, connections: int = 1) -> None:
         for _ in range(connections):
@@ -206,9 +177,8 @@ class SmtpServer:
             if self._is_stopping:
                 accepted.close()
                 return
-            connection = Connection(self, accepted)
-            self.connections.append(connection)
-            connection.begin()
+            self.connections.append(Connection(self, accepted))
+            self.connections[-1].thread.start()
 
 
 class Connection:
@@ -219,88 +189,72 @@ class Connection:
         self.commands: list[str] = []
         self.segments: list[bytes] = []
         """What each read brought."""
-        self.round_trips = 0
-        """How often the client began to speak after the server had spoken."""
-        self.flooded = 0
-        """How many octets of a reply without end the client has let the server send."""
-        self.farewell = b""
-        """What is sent last, however the connection ends."""
-        self.released = threading.Event()
-        self.is_open = True
+        self.thread = threading.Thread(target=self._serve, name="smtp-connection")
         self._server = server
         self._socket = accepted
         self._socket.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-        self._buffer = bytearray()
-        self._server_spoke_last = False
+        self._lines = self._read_lines()
         self._sender = ""
         self._recipients: list[str] = []
         self._username: str | None = None
         self._is_encrypted = False
+        self._farewell = b""
         self._reset = False
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="smtp-connection")
-
-    def begin(self) -> None:
-        self._thread.start()
 
     def end(self, farewell: bytes = b"", *, reset: bool = False) -> None:
         """Close the connection from the server's side; it is closed when this returns."""
-        self.farewell, self._reset = farewell or self.farewell, self._reset or reset
-        self._ended.set()
-        self.released.set()
+        self._farewell, self._reset = farewell, self._reset or reset
         with suppress(OSError):
             socket.shutdown(self._socket, SHUT_RD)  # wakes the thread, and leaves TLS alone
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
-
-    def say_no_more(self, farewell: bytes = b"") -> None:
-        """End the server's side of the connection and go on listening; a farewell does not go through TLS."""
-        socket.sendall(self._socket, farewell)
-        socket.shutdown(self._socket, SHUT_WR)
+        if threading.current_thread() is not self.thread:
+            self.thread.join()
 
     def _serve(self) -> None:
-        with suppress(_Gone, OSError):
+        with suppress(OSError, StopIteration):
             if self._server.security == "tls":
                 self._encrypt()
-            self._answer("connect", "220 mail.example.com ESMTP")
+            self._answer("220 mail.example.com ESMTP", "connect")
             while True:
-                self._obey(self._read_line().decode())
+                self._obey(next(self._lines).decode())
         with suppress(OSError):
-            self._socket.sendall(self.farewell)
+            self._socket.sendall(self._farewell)
         if self._reset:
             self._socket.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
         self._socket.close()
-        self.is_open = False
 
-    def _obey(self, command: str) -> None:  # noqa: C901 - a case for each command
+    def _read_lines(self) -> Iterator[bytes]:
+        rest = b""
+        while data := self._socket.recv(65_536):
+            self.segments.append(data)
+            *lines, rest = (rest + data).split(b"\r\n")
+            yield from lines
+
+    def _obey(self, command: str) -> None:
         self.commands.append(command)
         address = "".join(re.findall("<(.*?)>", command))
         match command.upper().split()[0]:
             case "EHLO":
-                self._answer("second EHLO" if self._is_encrypted else "EHLO", self._extensions())
+                self._answer(self._extensions(), "second EHLO" if self._is_encrypted else "EHLO")
             case "STARTTLS":
-                self._answer("STARTTLS", "220 2.0.0 go ahead")
+                self._answer("220 2.0.0 go ahead", "STARTTLS")
                 self._encrypt()
             case "AUTH":
                 self._log_in(*command.split()[1:])
             case "MAIL":
                 self._sender, self._recipients = address, []
-                self._answer("MAIL", "250 2.1.0 OK" if self._may_send() else "530 5.7.0 Log in first")
+                self._answer("250 2.1.0 OK", "MAIL")
             case "RCPT":
-                stage = address if self._act_at(address) else "RCPT"
-                if self._answer(stage, "250 2.1.5 OK").startswith("25"):
+                if self._answer("250 2.1.5 OK", address, "RCPT").startswith("25"):
                     self._recipients.append(address)
             case "DATA":
                 usual = "354 go ahead" if self._recipients else "503 5.5.1 no valid recipient"
-                if self._answer("DATA", usual).startswith("354"):
+                if self._answer(usual, "DATA").startswith("354"):
                     self._take_message()
-            case "NOOP":
-                self._answer("NOOP", "250 2.0.0 OK")
             case "QUIT":
-                self._say("221 2.0.0 bye")
-                raise _Gone
-            case _:
-                self._say("501 5.7.0 cancelled" if command == "*" else "250 2.0.0 OK")
+                self._answer("221 2.0.0 bye", "QUIT")
+                raise ConnectionAbortedError
+            case other:
+                self._answer("501 5.7.0 cancelled" if command == "*" else "250 2.0.0 OK", other)
 
     def _extensions(self) -> str:
         names = ["mail.example.com", "8BITMIME", *["PIPELINING"] * self._server.pipelining]
@@ -311,106 +265,58 @@ class Connection:
         return "\r\n".join([*(f"250-{name}" for name in names[:-1]), f"250 {names[-1]}"])
 
     def _log_in(self, mechanism: str, response: str = "") -> None:
-        stage = f"AUTH {mechanism}"
         login = base64.b64decode(response).decode().split("\0")[1:] if mechanism == "PLAIN" else []
         usual = "235 2.7.0 welcome" if tuple(login) == self._server.account else "535 5.7.8 Wrong credentials"
-        if self._answer(stage if self._act_at(stage) else "AUTH", usual).startswith("235"):
+        if self._answer(usual, f"AUTH {mechanism}", "AUTH").startswith("235"):
             self._username = login[0]
-
-    def _may_send(self) -> bool:
-        server = self._server
-        return (server.security == "none" or self._is_encrypted) and (not server.account or self._username is not None)
 
     def _take_message(self) -> None:
         lines: list[bytes] = []
-        while (line := self._read_line()) != b".":
-            if not lines and self._act_at("content"):
-                self._act("content", "")
+        while (line := next(self._lines)) != b".":
+            if not lines:
+                self._act("", "content")
             lines.append(line.removeprefix(b".") + b"\r\n")
         arrival = Arrival(self._sender, self._recipients, b"".join(lines), self._is_encrypted, self._username)
         self._server.arrivals.append(arrival)
         self._server.on_message()
-        reply = self._act("message", "250 2.0.0 taken")
+        reply = self._act("250 2.0.0 taken", "message")
         (self._server.taken if reply.startswith("250") else self._server.refused).append(arrival)
         self._say(reply)
 
-    def _act_at(self, stage: str) -> str | Act | None:
-        return self._server.reply_to(stage) if self.replies is None else self.replies.get(stage)
-
-    def _answer(self, stage: str, usual: str) -> str:
-        reply = self._act(stage, usual)
+    def _answer(self, usual: str, *stages: str) -> str:
+        reply = self._act(usual, *stages)
         self._say(reply)
         return reply
 
-    def _act(self, stage: str, usual: str) -> str:
-        """Do what the replies say for the stage; returns the reply if there is to be one."""
-        act = self._act_at(stage) or usual
-        if act in {Act.HANG, Act.HOLD}:
-            self._wait_for_release()
-            act = usual if act is Act.HOLD else Act.DROP
-        if act is Act.SPEAK_AGAIN:
-            self._say(usual)
-            self._wait_for_release()
-            act = "250 2.0.0 stale"
-        if act is Act.DRIBBLE:
-            self._dribble(LONG_REPLY)
-        if act in _FLOODS:
-            self._flood(_FLOODS[act])
-        if isinstance(act, Act):
-            self._reset = act is Act.RESET
-            raise _Gone
-        return act
-
-    def _wait_for_release(self) -> None:
-        self.released.clear()
-        if not self._ended.is_set() and not self._server.is_released:
+    def _act(self, usual: str, *stages: str) -> str:
+        """Do what the replies say for the first of the stages that they mention; returns the reply to be sent."""
+        reply_to = self._server.reply_to if self.replies is None else self.replies.get
+        act = next(filter(None, map(reply_to, stages)), usual)
+        if act in {Act.HANG, Act.HOLD} and not self._server.released.is_set():
             self._server.hung.release()
-            self.released.wait()
+            self._server.released.wait()
+        if act is Act.HOLD:
+            return usual
+        if act is Act.DRIBBLE:
+            act = LONG_REPLY
+            while act and not self._server.released.wait(SECONDS_PER_BYTE):
+                self._socket.sendall(act[:1])
+                act = act[1:]
+        if act is Act.FLOOD_WITH_A_LINE:
+            return "x" * 2**23
+        if isinstance(act, str):
+            return act
+        self._reset = act is Act.RESET
+        self._farewell = act if isinstance(act, bytes) else b""
+        raise ConnectionAbortedError
 
     def _say(self, reply: str) -> None:
-        self._pause(self._server.seconds_per_reply)
-        self._server_spoke_last = True
+        self._server.released.wait(self._server.seconds_per_reply)
         self._socket.sendall(reply.encode(errors="surrogateescape") + b"\r\n")
         if reply.startswith("421"):  # RFC 5321, section 3.8
-            raise _Gone
-
-    def _dribble(self, data: bytes) -> None:
-        for byte in data:
-            self._socket.sendall(bytes([byte]))
-            self._pause(SECONDS_PER_BYTE)
-
-    def _flood(self, data: bytes) -> None:
-        self._socket.setsockopt(SOL_SOCKET, SO_SNDBUF, len(data))
-        while self.flooded < FLOOD:
-            self._socket.sendall(data)
-            self.flooded += len(data)
-
-    def _pause(self, seconds: float) -> None:
-        if self._ended.wait(seconds):
-            raise _Gone
-
-    def _read_line(self) -> bytes:
-        while (end := self._buffer.find(b"\r\n")) < 0:
-            data = self._socket.recv(65_536)
-            if not data:
-                raise _Gone
-            self.round_trips += self._server_spoke_last
-            self._server_spoke_last = False
-            self.segments.append(data)
-            self._buffer += data
-        line = bytes(self._buffer[:end])
-        del self._buffer[: end + 2]
-        return line
+            raise ConnectionAbortedError
 
     def _encrypt(self) -> None:
-        act = self._act_at("handshake")
-        if act is Act.DRIBBLE:
-            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-            incoming.write(self._socket.recv(65_536))
-            with suppress(ssl.SSLWantReadError):
-                self._server.tls.wrap_bio(incoming, outgoing, server_side=True).do_handshake()
-            self._dribble(outgoing.read())
-        if act is not None:
-            self._act("handshake", "")
+        self._act("", "handshake")
         self._socket = self._server.tls.wrap_socket(self._socket, server_side=True)
         self._is_encrypted = True
