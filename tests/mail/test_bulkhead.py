@@ -21,24 +21,15 @@ def is_full(bulkhead: Bulkhead) -> bool:
         return True
 
 
-def test_as_many_as_there_are_slots_are_inside_at_once() -> None:
-    bulkhead = Bulkhead(slots=2, waiting_room=0, patience=LONG)
-
-    with bulkhead.slot():
-        assert not is_full(bulkhead)
-        with bulkhead.slot():
-            assert is_full(bulkhead)
-
-
 def test_who_waits_gets_the_slot_that_becomes_free_and_a_full_waiting_room_turns_away_at_once() -> None:
-    bulkhead, inside = Bulkhead(slots=1, waiting_room=1, patience=LONG), threading.Event()
+    bulkhead, inside = Bulkhead(slots=2, waiting_room=1, patience=LONG), threading.Event()
 
     def come_in() -> None:
         with bulkhead.slot():
             inside.set()
 
     with ThreadPoolExecutor(2) as pool:
-        with bulkhead.slot():
+        with bulkhead.slot(), bulkhead.slot():
             pool.submit(come_in)
             wait_until(lambda: bulkhead.waiting == 1)
             assert pool.submit(is_full, bulkhead).result(LONG / 3), "and not only when its patience ends"
@@ -49,13 +40,10 @@ def test_who_waits_gets_the_slot_that_becomes_free_and_a_full_waiting_room_turns
 def test_patience_ends_and_leaves_the_waiting_room_to_others() -> None:
     bulkhead = Bulkhead(slots=1, waiting_room=1, patience=0.01)
 
-    with ThreadPoolExecutor(1) as pool:
-        with bulkhead.slot():
-            turned_away = [pool.submit(is_full, bulkhead).result(LONG) for _ in range(3)]
-            waiting = bulkhead.waiting
-        assert not is_full(bulkhead)
-
-    assert (turned_away, waiting) == ([True] * 3, 0)
+    with bulkhead.slot():
+        assert [is_full(bulkhead) for _ in range(3)] == [True] * 3
+        assert bulkhead.waiting == 0
+    assert not is_full(bulkhead)
 
 
 def test_a_failure_inside_gives_the_slot_back() -> None:
