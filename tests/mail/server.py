@@ -12,7 +12,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from email.message import EmailMessage
 from enum import Enum
 from socket import IPPROTO_TCP, SHUT_RD, SO_LINGER, SOL_SOCKET, TCP_NODELAY, create_connection, create_server, socket
@@ -81,6 +81,7 @@ def text_of(arrival: Arrival, subtype: str = "plain") -> str:
     return str(part.get_content()).replace("\r\n", "\n")
 
 
+@dataclass(eq=False)
 class SmtpServer:
     """Listens from ``with`` on; its port is its own before and after that, too.
 
@@ -89,31 +90,24 @@ class SmtpServer:
     end) and NOOP. ``account`` is the one that may log in. ``on_message`` runs before a message is answered.
     """
 
-    def __init__(
-        self,
-        replies: Replies | None = None,
-        *,
-        security: Security = "none",
-        account: tuple[str, str] | None = None,
-        pipelining: bool = False,
-        certificate: trustme.LeafCert | None = None,
-        on_message: Callable[[], None] = lambda: None,
-        seconds_per_reply: float = 0,
-        port: int = 0,
-    ) -> None:
-        self.replies: Replies = replies or {}
-        self.security = security
-        self.account = account
-        self.pipelining = pipelining
-        self.on_message = on_message
-        self.seconds_per_reply = seconds_per_reply
-        self.port = port or reserve_port(self)
+    replies: Replies = field(default_factory=dict)
+    _: KW_ONLY
+    security: Security = "none"
+    account: tuple[str, str] | None = None
+    pipelining: bool = False
+    certificate: trustme.LeafCert | None = None
+    on_message: Callable[[], None] = lambda: None
+    seconds_per_reply: float = 0
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        self.port = self.port or reserve_port(self)
+        self.tls = tls_of(self.certificate)
         self.connections: list[Connection] = []
         self.arrivals: list[Arrival] = []
         self.taken: list[Arrival] = []
         """Those of the arrivals that were answered with 250; what was not answered is in neither list."""
         self.refused: list[Arrival] = []
-        self.tls = tls_of(certificate)
         self.hung = threading.Semaphore(0)
         """Released once for each connection that begins to hang."""
         self.released = threading.Event()

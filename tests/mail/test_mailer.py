@@ -62,7 +62,7 @@ MOVES: dict[str, tuple[Replies | None, list[str]]] = {
 def test_a_message_is_on_disk_before_its_name_is_and_the_name_of_one_that_stays_too(
     make_mailer: MakeMailer, message: Message, calls: list[str], replies: Replies | None, moves: list[str]
 ) -> None:
-    with SmtpServer(replies) as server, nullcontext() if not replies else pytest.raises(DeliveryError):
+    with SmtpServer(replies or {}) as server, nullcontext() if not replies else pytest.raises(DeliveryError):
         make_mailer(None if replies is None else server).deliver(message)
 
     assert calls == ["fsync tmp/file", "rename tmp new", *moves]
@@ -94,7 +94,7 @@ def test_a_disk_that_fails_changes_no_answer_of_the_mail_server_and_is_logged(
     monkeypatch.setattr(os, "fsync", Mock(side_effect=answers))
 
     fails = nullcontext() if is_kept is None else pytest.raises(DeliveryError)
-    with SmtpServer(replies) as server, fails as failure:
+    with SmtpServer(replies or {}) as server, fails as failure:
         make_mailer(None if replies is None else server).deliver(message)
 
     assert len(server.taken) == (is_kept is None)
