@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import socket
 import time
@@ -15,8 +14,6 @@ from typing import Any, NamedTuple
 
 import pytest
 import trustme
-from aiosmtpd.controller import Controller
-from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
 from app.mail import smtp
 from app.mail.failures import failure_of
@@ -30,7 +27,6 @@ from tests.mail.clock import run_short_after
 from tests.mail.conftest import CONTENT, MakeMailer, MakeSender, kept
 from tests.mail.server import ACCOUNT, HOST, Act, Arrival, Connection, Replies, Security, SmtpServer, authority
 from tests.mail.service import Clock
-from tests.waiting import wait_until
 
 TAKEN = "taken"
 WAITING, IN_DOUBT, REFUSED = State.WAITING, State.IN_DOUBT, State.REFUSED
@@ -38,6 +34,9 @@ MARGIN = 15
 """Seconds: a server that dribbles needs 40 for one reply, and one that hangs never comes to an end."""
 SOON, LATE = {"SMTP_TIMEOUT": "0.1"}, {"SMTP_TIMEOUT": "60"}
 """The time for a server that is silent, and for one that is silent once it has the message: then most of it passes."""
+
+LARGE = CONTENT + (b"x" * 998 + b"\r\n") * 12_000
+"""More than the buffers between client and server take: the server must read it."""
 
 VENTAS, OTRA = "ventas@example.com", "otra@example.com"
 TWO, TWO_ALIKE = {"SALES_EMAIL": f"{VENTAS},{OTRA}"}, {"SALES_EMAIL": f"{VENTAS},{VENTAS}"}
@@ -121,13 +120,7 @@ REPLIES = [
 ]
 """Stage, reply, what the operator is told before it, and the state; last the one over a kept connection, if another."""
 
-USUAL = {
-    "connect": "220 mail.example.com ESMTP",
-    "STARTTLS": "220 2.0.0 go ahead",
-    "AUTH": "235 2.7.0 welcome",
-    "MAIL": "250 2.1.0 OK",
-    "DATA": "354 go ahead",
-}
+USUAL = {"connect": 220, "STARTTLS": 220, "AUTH": 235, "MAIL": 250, "DATA": 354}
 
 FAULTS = {
     # the way there
@@ -151,7 +144,6 @@ FAULTS = {
     },
     "connect nonsense": Fault({"connect": "HTTP/1.1 400"}, told=f"{NO} the connection: its reply is not SMTP"),
     "message nonsense": cut_off("nonsense"),
-    "message 354": cut_off("354 go ahead"),
     "message 250 and 421": Fault({"message": f"250 2.0.0 taken\r\n{CLOSING}"}, TAKEN),
     # the login: the first mechanism that works, else the last refusal
     "AUTH of an unknown kind": login(
@@ -168,13 +160,13 @@ FAULTS = {
     "RCPT 550 and 250": Fault({VENTAS: NOBODY}, TAKEN, environ=TWO),
     # what comes unasked, in the same segment; what an end is called depends on how far the client has come then
     **{
-        f"{stage} twice": ended(stage, f"{reply}\r\n250 2.0.0 stale", "SMTPServerDisconnected", BROKE_OFF)
-        for stage, reply in USUAL.items()
+        f"{stage} twice": ended(stage, f"{code} 2.0.0 yes\r\n250 2.0.0 stale", "SMTPServerDisconnected", BROKE_OFF)
+        for stage, code in USUAL.items()
     },
     **{f"{stage} DROP": ended(stage, Act.DROP) for stage in STEPS},
     "MAIL RESET": ended("MAIL", Act.RESET),
     "MAIL FLOOD": ended("MAIL", Act.FLOOD_WITH_A_LINE, "SMTPServerDisconnected", f"{BROKE_OFF}: no whole reply came"),
-    "content DROP": cut_off(Act.DROP, "content"),
+    **{f"content {act.name}": cut_off(act, "content") for act in (Act.DROP, Act.HANG)},
     "message b'250 2.0.0 tak' and the end": cut_off(b"250 2.0.0 tak"),
     **{f"message {act.name}": cut_off(act) for act in Act if act is not Act.HOLD},
     # silences
@@ -184,7 +176,7 @@ FAULTS = {
     },
 }
 
-CONNECTIONS = {"new": set[str](), "pipelining": ENVELOPE, "kept": ENVELOPE | {"content", "message"}}
+CONNECTIONS = {"new": set[str](), "pipelining": ENVELOPE, "kept": ENVELOPE | {"message"}}
 """The kinds of a connection, and the stages at which it matters; a new one counts always."""
 
 CASES = {
@@ -224,7 +216,7 @@ def test_a_message_is_taken_once_or_kept_in_its_state_and_delivered_once_by_a_re
         ):
             if fault.environ is LATE:
                 run_short_after(patch, b"\r\n\r\n", allowed=60, left=0.1)  # between header and body: no command has it
-            mailer.deliver(Message("<1@example.com>", CONTENT))
+            mailer.deliver(Message("<1@example.com>", LARGE if fault.replies == {"content": Act.HANG} else CONTENT))
         seconds = time.perf_counter() - begun
 
     assert seconds < MARGIN
@@ -233,7 +225,7 @@ def test_a_message_is_taken_once_or_kept_in_its_state_and_delivered_once_by_a_re
     assert len(server.connections) <= 1 + (is_kept and state != IN_DOUBT)
     assert not (fault.told.startswith((NOT_TRUSTED, NO_STARTTLS, NO_TLS)) and server.logins), "it knows the password"
     log = " ".join(record.getMessage() for record in caplog.records if record.name.startswith("app"))
-    assert not re.search(r"@example\.org|ventas|correct horse", log)
+    assert not re.search(r"@(?!example\.com>)|ventas|correct horse", log)
     assert ("refused a recipient of <1@example.com> with 550" in log) == (NOBODY in fault.replies.values())
     if failure is None:
         assert kept(mail_dir) == []
@@ -296,8 +288,11 @@ def said(connection: Connection) -> list[str]:
     return [command.upper().split()[0] for command in connection.commands]
 
 
-SECURITIES = pytest.mark.parametrize("security", ["none", "starttls", "tls"])
-BEGINNING = {"none": ["EHLO", "AUTH"], "starttls": ["EHLO", "STARTTLS", "EHLO", "AUTH"], "tls": ["EHLO", "AUTH"]}
+BEGINNING: dict[Security, list[str]] = {
+    "none": ["EHLO", "AUTH"],
+    "starttls": ["EHLO", "STARTTLS", "EHLO", "AUTH"],
+    "tls": ["EHLO", "AUTH"],
+}
 CONTENTS = {
     "dots at the start of lines": b".\r\n..\r\n.x\r\n...\r\n",
     "a line like the end of the data": b"Hola\r\n.\r\nadios\r\n",
@@ -308,7 +303,7 @@ CONTENTS = {
 
 
 @pytest.mark.parametrize("pipelining", [False, True], ids=["one by one", "pipelining"])
-@SECURITIES
+@pytest.mark.parametrize("security", BEGINNING)
 def test_a_connection_serves_several_messages_in_few_segments_and_is_left_with_quit(
     make_mailer: MakeMailer, security: Security, *, pipelining: bool
 ) -> None:
@@ -326,40 +321,6 @@ def test_a_connection_serves_several_messages_in_few_segments_and_is_left_with_q
     commands = [b"".join([*commands, b"DATA\r\n"])] if pipelining else [*commands, b"DATA\r\n"]
     last = [*commands, CONTENTS["the longest line"] + b".\r\n", b"QUIT\r\n"]
     assert connection.segments[-len(last) :] == last
-
-
-@SECURITIES
-def test_a_server_that_is_not_ours_takes_a_message_in_each_mode(
-    make_mailer: MakeMailer, message: Message, security: Security
-) -> None:
-    arrivals: list[tuple[Any, ...]] = []
-
-    class Handler:
-        async def handle_DATA(self, _server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
-            arrivals.append((envelope.mail_from, envelope.rcpt_tos, envelope.content, session.authenticated))
-            return "250 OK"
-
-    ours = SmtpServer(security=security, account=ACCOUNT)
-    controller = Controller(
-        Handler(),
-        hostname=HOST,
-        port=ours.port,
-        ssl_context=ours.tls if security == "tls" else None,
-        tls_context=ours.tls if security == "starttls" else None,
-        require_starttls=security == "starttls",
-        auth_require_tls=security == "starttls",
-        authenticator=lambda *arguments: AuthResult(success=arguments[-1] == tuple(map(str.encode, ACCOUNT))),
-    )
-    controller.start()
-    try:
-        mailer = make_mailer(ours)
-        mailer.deliver(message)
-        mailer.close()
-        wait_until(lambda: not asyncio.all_tasks(controller.loop))  # else the connection would not be closed
-    finally:
-        controller.stop()
-
-    assert arrivals == [("web@example.com", [VENTAS], message.content, True)]
 
 
 @pytest.mark.parametrize("security", ["none", "starttls"])
@@ -390,22 +351,6 @@ def test_messages_at_the_same_time_have_connections_of_their_own_which_are_left_
 
     assert (len(server.connections), len(server.taken)) == (3, 9)
     assert sorted(said(connection).count("QUIT") for connection in server.connections) == [0, 1, 1]
-
-
-def test_a_server_that_does_not_read_the_content_is_not_waited_for_beyond_the_time_allowed(
-    make_mailer: MakeMailer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    content = CONTENT + (b"x" * 998 + b"\r\n") * 12_000  # more than the buffers between the two take
-
-    with SmtpServer({"content": Act.HANG}) as server:
-        mailer = make_mailer(server, **LATE)
-        run_short_after(monkeypatch, b"\r\n\r\n", allowed=60)
-        begun = time.perf_counter()
-        with pytest.raises(DeliveryError):
-            mailer.deliver(Message("<1@example.com>", content))
-        assert time.perf_counter() - begun < MARGIN
-
-    assert server.arrivals == []
 
 
 def test_a_tls_handshake_has_the_time_that_is_left(make_mailer: MakeMailer, message: Message, clock: Clock) -> None:

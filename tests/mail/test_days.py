@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -80,7 +79,7 @@ DAYS = {
     "live forms go first": Day("0 due 1; 0 queue 1; 60 queue 0; 75 end", "0@60"),
     # failures
     "from a disk that keeps what was delivered nothing is sent": Day("0 forbid; 0 due 1; 60 end", left="0 waiting 0"),
-    "one that cannot be opened is tried a quarter of an hour later": Day("0 lock; 0 due 2; 1200 end", "1@0 0@910"),
+    "one that is cut off is tried a quarter of an hour later": Day("0 due 2; 0 spoil; 600 mend; 1200 end", "1@1 0@910"),
     **{
         f"the others of the round wait after {reply}": Day(
             f"0 due 3; 0 server {stage}: {reply}; 0 passes; 11 end", "0@0! 1@10!", f"0 {left}; 1 {left}; 2 waiting 0"
@@ -207,16 +206,14 @@ class Story(Days):
         """Nothing in MAIL_DIR can be renamed or removed. Root would be allowed to."""
         self._patch.setattr(os, "access", lambda *_: False)
 
-    def lock(self) -> None:
-        """The first message belongs to another user for ten minutes. Root could open it."""
-        open_file = os.open
+    def spoil(self) -> None:
+        """The oldest message is cut off, as a copy on a full disk is."""
+        path = self._mail_dir / kept(self._mail_dir)[0].path
+        path.write_bytes(path.read_bytes().rstrip())
 
-        def refuse(path: str, *arguments: int) -> int:
-            if self._clock.passed < 600 and ".7.0," in path:
-                raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
-            return open_file(path, *arguments)
-
-        self._patch.setattr(os, "open", refuse)
+    def mend(self) -> None:
+        path = self._mail_dir / kept(self._mail_dir)[0].path
+        path.write_bytes(path.read_bytes() + b"\n")
 
     def queue(self, forms: str) -> None:
         self._mailer.bulkhead.waiting = int(forms)
@@ -263,41 +260,6 @@ def test_the_gap_doubles_after_each_4xx_to_a_minute_until_nothing_is_waiting(pla
     assert at[-3:] == [3000, 3001, 3002]
 
 
-class Busy(SmtpServer):
-    """A relay that takes so many messages in any minute and answers 450 to RCPT beyond that."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__(on_message=lambda: self._times.append(time.monotonic()))
-        self._times = deque([0.0], most)
-
-    def reply_to(self, stage: str) -> str | None:
-        is_busy = len(self._times) == self._times.maxlen and self._times[0] > time.monotonic() - MINUTE
-        return "450 4.7.1 too many" if stage == "RCPT" and is_busy else None
-
-
-def test_live_forms_keep_half_of_a_relay_that_takes_30_a_minute(
-    make_mailer: MakeMailer, mail_dir: Path, clock: Clock
-) -> None:
-    for number in range(30):
-        keep(mail_dir, letter(number), age=200 - number)
-    answers: Counter[bool] = Counter()
-
-    def send() -> None:
-        try:
-            mailer.deliver(letter(f"live{answers.total()}"))
-            answers[True] += 1
-        except DeliveryError:
-            answers[False] += 1
-
-    with Busy(30) as server:
-        mailer = make_mailer(server)
-        Days(mailer, mail_dir, clock).play((second, send) for second in range(0, 10 * MINUTE, 4))
-
-    sent = [message for message in arrived(server) if "live" not in message]
-    assert answers[False] <= 10  # those from which the service learned of the limit
-    assert len(sent) == len(set(sent)) == 30
-
-
 @pytest.mark.parametrize(("form_type", "recipient"), [("demo", "a@example.com"), ("", "b@example.com")])
 def test_what_waits_goes_whole_to_whom_the_settings_name_for_its_kind_by_now(
     make_mailer: MakeMailer, mail_dir: Path, form_type: str, recipient: str
@@ -332,13 +294,6 @@ def test_what_nobody_finished_is_removed_after_36_hours_and_the_log_says_how_muc
 
     assert not left.exists()
     assert "1 abandoned temporary files are removed" in caplog.text
-
-
-def test_without_a_server_nothing_is_tried(make_mailer: MakeMailer, mail_dir: Path) -> None:
-    keep_due(mail_dir, 1)
-    Redelivery(make_mailer(), Spool(mail_dir), patience=10).work()
-
-    assert [message.tries for message in kept(mail_dir)] == [0]
 
 
 def test_a_fault_ends_nothing_and_is_named_without_its_words(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,34 +16,19 @@ from app.mail.smtp import Deadline
 from tests.mail.conftest import MakeSender
 from tests.mail.server import SmtpServer
 
-
-class Dns:
-    """Answers once it is told to."""
-
-    def __init__(self) -> None:
-        self.times_asked = 0
-        self.answers = threading.Event()
-        self.failure: OSError | None = None
-
-    def getaddrinfo(self, _host: str, port: int, **_: Any) -> list[Any]:
-        self.times_asked += 1
-        assert self.answers.wait(60)
-        if self.failure:
-            raise self.failure
-        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port))]
+ADDRESSES = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 25))]
 
 
 @pytest.fixture
-def dns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Dns]:
-    dns = Dns()
-    with monkeypatch.context() as patch:
-        patch.setattr(socket, "getaddrinfo", dns.getaddrinfo)
-        yield dns
-        dns.answers.set()
+def dns(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    dns = Mock(return_value=ADDRESSES)
+    monkeypatch.setattr(socket, "getaddrinfo", dns)
+    return dns
 
 
-def test_all_who_need_the_addresses_wait_for_one_look_up_and_no_longer_than_they_may(dns: Dns) -> None:
-    resolver = Resolver("mail.example.com", 25)
+def test_all_who_need_the_addresses_wait_for_one_look_up_and_no_longer_than_they_may(dns: Mock) -> None:
+    resolver, answers = Resolver("mail.example.com", 25), threading.Event()
+    dns.side_effect = lambda *_, **__: ADDRESSES if answers.wait(60) else None
 
     def gives_up(_: int) -> None:
         with pytest.raises(TimeoutError, match="the time for the hand-over is up"):
@@ -53,23 +37,21 @@ def test_all_who_need_the_addresses_wait_for_one_look_up_and_no_longer_than_they
     with ThreadPoolExecutor(51) as pool:
         list(pool.map(gives_up, range(50)))
         patient = pool.submit(resolver.addresses, 60)
-        dns.answers.set()
-        assert [address for *_, address in patient.result()] == [("127.0.0.1", 25)]
-
-    assert dns.times_asked == 1
+        assert dns.call_count <= 1
+        answers.set()
+        assert patient.result() == ADDRESSES
 
 
 @pytest.mark.parametrize("failure", [None, socket.gaierror(socket.EAI_AGAIN, "try again")], ids=["found", "failed"])
-def test_when_a_look_up_has_ended_the_next_asks_anew(dns: Dns, failure: OSError | None) -> None:
+def test_when_a_look_up_has_ended_the_next_asks_anew(dns: Mock, failure: OSError | None) -> None:
     resolver = Resolver("mail.example.com", 25)
-    dns.answers.set()
-    dns.failure = failure
+    dns.side_effect = failure
     with pytest.raises(socket.gaierror, match="try again") if failure else nullcontext():
         resolver.addresses(60)
-    dns.failure = None
+    dns.side_effect = None
 
-    assert resolver.addresses(60)
-    assert dns.times_asked == 2
+    assert resolver.addresses(60) == ADDRESSES
+    assert dns.call_count == 2
 
 
 def test_the_dns_is_not_asked_for_the_name_of_this_host(
