@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from threading import Event
@@ -97,48 +96,21 @@ DAYS = {
 }
 
 
-class Days:
-    """A service's redelivery without its thread: while it pauses, the clock moves on and things happen."""
+class Story:
+    """All that can happen to a service, whose mail server is up at first. Events are the names of methods.
 
-    def __init__(self, mailer: Mailer, mail_dir: Path, clock: Clock) -> None:
-        self.redelivery = Redelivery(mailer, Spool(mail_dir), patience=10)
-        self.redelivery.loop.pause = self._pause  # type: ignore[method-assign]
-        self.redelivery.loop.wake = self._wake  # type: ignore[method-assign]
-        self._clock = clock
-        self._is_woken = False
-
-    def play(self, events: Iterable[tuple[float, Callable[[], object]]]) -> None:
-        """Let each thing happen in its second; the last one ends it."""
-        self._events = deque(events)
-        self._pause(0)
-        while self._events:
-            self._is_woken = False
-            self._pause(self.redelivery.work(), between_rounds=True)
-
-    def _pause(self, seconds: float, *, between_rounds: bool = False) -> None:
-        end = self._clock.passed + seconds
-        while not (between_rounds and self._is_woken):
-            if not self._events or self._events[0][0] > end:
-                self._clock.passed = max(self._clock.passed, end)
-                return
-            at, happen = self._events.popleft()
-            self._clock.passed = max(self._clock.passed, at)
-            happen()
-            if not self._events:
-                self.redelivery.loop.wind_down()
-
-    def _wake(self) -> None:
-        self._is_woken = True
-
-
-class Story(Days):
-    """All that can happen to a service, whose mail server is up at first. Events are the names of methods."""
+    Its redelivery has no thread: while it pauses, the clock moves on and things happen.
+    """
 
     def __init__(
         self, mailer: Mailer, mail_dir: Path, clock: Clock, server: SmtpServer, patch: pytest.MonkeyPatch
     ) -> None:
-        super().__init__(mailer, mail_dir, clock)
         self._mailer, self._mail_dir, self._server, self._patch = mailer, mail_dir, server, patch
+        self._redelivery = Redelivery(mailer, Spool(mail_dir), patience=10)
+        self._redelivery.loop.pause = self._pause  # type: ignore[method-assign]
+        self._redelivery.loop.wake = self._wake  # type: ignore[method-assign]
+        self._clock = clock
+        self._is_woken = False
         self._held, self._up = ExitStack(), ExitStack()
         self.tried: list[str] = []
         sender: Any = mailer.sender
@@ -146,12 +118,27 @@ class Story(Days):
         sender.send = self._note_and_send
 
     def tell(self, events: str) -> None:
+        """Let each thing happen in its second; the last one ends it."""
+        self._events = deque(map(str.split, events.split(";")))
         with self._held, self._up:  # a story that fails leaves no server behind
             self.up()
-            self.play(
-                (float(at), partial(getattr(self, verb), *words))
-                for at, verb, *words in map(str.split, events.split(";"))
-            )
+            self._pause(0)
+            while self._events:
+                self._is_woken = False
+                self._pause(self._redelivery.work(), between_rounds=True)
+
+    def _pause(self, seconds: float, *, between_rounds: bool = False) -> None:
+        end = self._clock.passed + seconds
+        while not (between_rounds and self._is_woken):
+            if not self._events or float(self._events[0][0]) > end:
+                self._clock.passed = max(self._clock.passed, end)
+                return
+            at, verb, *words = self._events.popleft()
+            self._clock.passed = max(self._clock.passed, float(at))
+            getattr(self, verb)(*words)
+
+    def _wake(self) -> None:
+        self._is_woken = True
 
     def _note_and_send(self, message: Message, *args: Any, **options: Any) -> Receipt:
         attempt = f"{message.message_id.strip('<>').partition('@')[0]}@{self._clock.passed:.0f}"
@@ -177,7 +164,7 @@ class Story(Days):
 
     def passes(self, *, passes: bool = True) -> None:
         self._clock.passed += 0.125
-        self.redelivery.server_checked(passes)
+        self._redelivery.server_checked(passes)
 
     def fails(self) -> None:
         self.passes(passes=False)
@@ -219,7 +206,7 @@ class Story(Days):
         self._mailer.bulkhead.waiting = int(forms)
 
     def end(self) -> None:
-        """The story goes on until then."""
+        self._redelivery.loop.wind_down()
 
 
 def keep_due(mail_dir: Path, messages: int) -> None:
