@@ -149,7 +149,6 @@ FAULTS = {
     "AUTH of an unknown kind": login(
         {"EHLO": "250-x\r\n250 AUTH XOAUTH2"}, told="the server offers no way of logging in that is known here"
     ),
-    "AUTH 421 to the first": login({"AUTH CRAM-MD5": CLOSING}, "421", f"{LOGIN}: {CLOSING}"),
     "AUTH 535, then DROP": login({"AUTH CRAM-MD5": "535 no", "AUTH PLAIN": Act.DROP}, "535", f"{LOGIN}: 535 no"),
     "AUTH 504 to the first": login({"AUTH CRAM-MD5": "504 5.5.4 unknown"}, state=TAKEN),
     "AUTH without sense by the first": login({"AUTH CRAM-MD5": "334 abc"}, state=TAKEN),
@@ -248,7 +247,6 @@ def test_a_message_is_taken_once_or_kept_in_its_state_and_delivered_once_by_a_re
 SECOND = {
     "refused for now, then for good": ("RCPT 450", "RCPT 550", REFUSED),
     "refused for good, then for now": ("RCPT 550", "RCPT 450", WAITING),
-    "refused, then in doubt": ("RCPT 450", "message DROP", IN_DOUBT),
     # Whether the first attempt has delivered it is not known any better than before.
     "in doubt, then the server is down": ("message DROP", "no server", IN_DOUBT),
     "in doubt, then refused": ("message DROP", "message 451", IN_DOUBT),
@@ -288,11 +286,7 @@ def said(connection: Connection) -> list[str]:
     return [command.upper().split()[0] for command in connection.commands]
 
 
-BEGINNING: dict[Security, list[str]] = {
-    "none": ["EHLO", "AUTH"],
-    "starttls": ["EHLO", "STARTTLS", "EHLO", "AUTH"],
-    "tls": ["EHLO", "AUTH"],
-}
+BEGINNING = {"none": ["EHLO", "AUTH"], "starttls": ["EHLO", "STARTTLS", "EHLO", "AUTH"], "tls": ["EHLO", "AUTH"]}
 CONTENTS = {
     "dots at the start of lines": b".\r\n..\r\n.x\r\n...\r\n",
     "a line like the end of the data": b"Hola\r\n.\r\nadios\r\n",
@@ -356,7 +350,9 @@ def test_messages_at_the_same_time_have_connections_of_their_own_which_are_left_
 def test_a_tls_handshake_has_the_time_that_is_left(make_mailer: MakeMailer, message: Message, clock: Clock) -> None:
     class Slow(SmtpServer):
         def reply_to(self, stage: str) -> Act | None:
-            clock.passed += 59.9 * (stage == "STARTTLS")
+            if stage == "STARTTLS":
+                time.sleep(0.1)  # until the client waits for the reply
+                clock.passed += 59.9
             return Act.HANG if stage == "handshake" else None
 
     begun = time.perf_counter()

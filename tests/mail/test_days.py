@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from app.mail import redelivery as module
+from app.mail.kept import Kept
 from app.mail.mailer import DeliveryError, Mailer
 from app.mail.message import Message
 from app.mail.redelivery import Redelivery
@@ -288,6 +289,18 @@ def test_what_nobody_finished_is_removed_after_36_hours_and_the_log_says_how_muc
 
     assert not left.exists()
     assert "1 abandoned temporary files are removed" in caplog.text
+
+
+def test_a_large_store_is_read_less_often(
+    make_mailer: MakeMailer, mail_dir: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_slowly(_: Spool) -> list[Kept]:
+        clock.passed += 2
+        return []
+
+    monkeypatch.setattr(Spool, "kept", read_slowly)
+
+    assert Redelivery(make_mailer(), Spool(mail_dir), patience=10).work() == 398
 
 
 def test_a_fault_ends_nothing_and_is_named_without_its_words(
