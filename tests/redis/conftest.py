@@ -10,7 +10,7 @@ from app.ratelimit import shared
 from app.ratelimit.shared import SharedStorage
 from tests.redis.server import RedisServer
 
-MakeStorage = Callable[..., SharedStorage]
+MakeStorage = Callable[[str], SharedStorage]
 
 
 @pytest.fixture(autouse=True)
@@ -26,12 +26,6 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared, "TIMEOUT", 1.0)
 
 
-@pytest.fixture
-def _unprobed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the first probe there is none."""
-    monkeypatch.setattr(shared, "PROBE_INTERVAL", 3600.0)
-
-
 @pytest.fixture(scope="module")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     with RedisServer(tmp_path_factory.mktemp("redis")) as server:
@@ -45,20 +39,13 @@ def server(shared_server: RedisServer) -> RedisServer:
     return shared_server
 
 
-def end(storage: SharedStorage) -> None:
-    """Ends a storage as its process does."""
-    for loop in storage.loops:
-        loop.stop()
-    storage.close()
-
-
 @pytest.fixture
 def make_storage() -> Iterator[MakeStorage]:
     """Makes storages that have tried to connect; each stands for a process of its own."""
     storages = []
 
-    def make(url: str, *, connections: int = 4) -> SharedStorage:
-        storage = SharedStorage(url, connections=connections)
+    def make(url: str) -> SharedStorage:
+        storage = SharedStorage(url, connections=4)
         storages.append(storage)
         for loop in storage.loops:
             loop.start()
@@ -67,4 +54,6 @@ def make_storage() -> Iterator[MakeStorage]:
 
     yield make
     for storage in storages:
-        end(storage)
+        for loop in storage.loops:
+            loop.stop()
+        storage.close()

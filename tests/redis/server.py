@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import signal
 import socket
 import socketserver
@@ -14,14 +13,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import redis
-import trustme
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.ports import free_port
 from tests.waiting import wait_until
-
-BOOT_SECONDS = 20
 
 _AGE_ALL = """
 for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -38,9 +34,9 @@ class RedisServer:
 
     def __init__(self, directory: Path, *options: str) -> None:
         self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}"
         self.socket = directory / "redis.sock"
-        self._log = directory / "redis.log"
-        own = f"--bind 127.0.0.1 --port {self.port} --unixsocket {self.socket} --dir {directory} --logfile {self._log}"
+        own = f"--bind 127.0.0.1 --port {self.port} --unixsocket {self.socket} --dir {directory} --logfile redis.log"
         self._command = ["redis-server", *own.split(), "--save", "", *options]
         self._process: subprocess.Popen[bytes]
         self.admin: Any = redis.Redis(unix_socket_path=str(self.socket), retry=Retry(NoBackoff(), 0))
@@ -53,16 +49,12 @@ class RedisServer:
         self.kill()
         self.admin.close()
 
-    @property
-    def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}"
-
     def start(self) -> None:
         self._process = subprocess.Popen(self._command)
-        wait_until(self._answers, seconds=BOOT_SECONDS)
+        wait_until(self._answers)
 
     def _answers(self) -> bool:
-        assert self._process.poll() is None, self._log.read_text()
+        assert self._process.poll() is None
         with suppress(redis.ConnectionError):
             return bool(self.admin.ping())
         return False
@@ -89,25 +81,20 @@ Fault = Callable[[RedisServer], object]
 
 
 class Way:
-    """A way to the server on which answers can be late or wrong."""
+    """A way to the server on which answers never come or are wrong. The server has heard the questions."""
 
     def __init__(self, port: int) -> None:
         self.url = f"redis://127.0.0.1:{port}"
         self._held: list[bytes] = []
         self._spoiled: list[bytes] = []
-        self._released = threading.Event()
 
-    def hold(self, about: bytes, times: int = 1) -> None:
-        """Keep the answers to the next questions with these bytes until they are released or the asker has hung up."""
-        self._held += [about] * times
+    def hold(self, about: bytes) -> None:
+        """Keep the answer to the next question with these bytes until the asker has hung up."""
+        self._held.append(about)
 
     def spoil(self, about: bytes, times: int = 1) -> None:
-        """Make errors of the answers to the next questions with these bytes. The server has heard the questions."""
+        """Make errors of the answers to the next questions with these bytes."""
         self._spoiled += [about] * times
-
-    def release(self) -> None:
-        """Let the answers go that are kept."""
-        self._released.set()
 
     @property
     def is_done(self) -> bool:
@@ -119,18 +106,10 @@ class Way:
         while question := asker.recv(65536):
             server.sendall(question)
             answer = server.recv(65536)
-            if _take(self._spoiled, question):
-                answer = b"-OOM command not allowed\r\n"
-            if _take(self._held, question) and self._has_hung_up(asker):
+            if _take(self._held, question):
+                asker.recv(1)
                 return
-            asker.sendall(answer)
-
-    def _has_hung_up(self, asker: socket.socket) -> bool:
-        """Wait until the answers are released; true when the asker has hung up meanwhile."""
-        while not self._released.is_set():
-            if select.select([asker], [], [], 0.01)[0]:
-                return True
-        return False
+            asker.sendall(b"-OOM command not allowed\r\n" if _take(self._spoiled, question) else answer)
 
 
 def _take(abouts: list[bytes], question: bytes) -> bool:
@@ -159,15 +138,3 @@ def way_to(server: RedisServer) -> Iterator[Way]:
             yield way
         finally:
             ways.shutdown()
-
-
-def tls_options(directory: Path) -> tuple[list[str], Path]:
-    """Options for a server that can speak TLS, and the file of the authority to trust."""
-    authority = trustme.CA()
-    certificate = authority.issue_cert("127.0.0.1")
-    ca, key, chain = directory / "ca.pem", directory / "key.pem", directory / "chain.pem"
-    authority.cert_pem.write_to_path(str(ca))
-    certificate.private_key_pem.write_to_path(str(key))
-    certificate.cert_chain_pems[0].write_to_path(str(chain))
-    options = ["--tls-cert-file", str(chain), "--tls-key-file", str(key), "--tls-auth-clients", "no"]
-    return options, ca
