@@ -160,10 +160,10 @@ check: need-check $(VENV)/.dev node_modules/.package-lock.json ## Run the linter
 	$(BIN)/coverage report --omit=$(SHARED_LIMITS)
 	$(BIN)/coverage report --include=$(SHARED_LIMITS)
 
-# The tests with the mark nightly: kills at every step, requests under load, Firefox, DKIM, a real Prometheus, more attacks.
+# The tests with the mark nightly: requests under load, Firefox, DKIM, a real Prometheus, more attacks.
 MARKED := test test-deploy test-browser test-mta test-monitoring attack
 nightly: need-nightly $(VENV)/.dev node_modules/.package-lock.json ## Run what takes too long for each change (an hour)
-	KILLS=50 PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going $(MARKED); status=$$?; \
+	PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going $(MARKED); status=$$?; \
 	$(MAKE) --keep-going test-message test-container test-bounds fuzz && exit $$status
 
 PROPERTIES := tests/fuzz tests/clients/test_schemathesis.py tests/ratelimit tests/redis/test_shared.py tests/contact/test_composer.py tests/test_mailbox.py
