@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -13,16 +14,31 @@ import pytest
 
 from tests.exposition import Samples
 from tests.ports import free_port
-from tests.server.gunicorn import PATIENCE, Server, newest_worker, serving
+from tests.server.gunicorn import GUNICORN, PATIENCE, ROOT, Server, newest_worker, serving
 from tests.waiting import wait_until
 
 ADDRESS = f"127.0.0.1:{free_port()}"
 
 
+RELEASE = "20261124T014400Z-73bd0d6"
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("watched"), METRICS_BIND=ADDRESS) as server:
+    """A release, which has its name from its folder."""
+    directory = tmp_path_factory.mktemp("watched")
+    folder = directory / "releases" / RELEASE
+    for part in ("app", "static"):
+        shutil.copytree(ROOT / part, folder / part)
+    for file in ("wsgi.py", "gunicorn.conf.py"):
+        shutil.copy(ROOT / file, folder)
+    with serving(directory, command=("env", "-C", str(folder), *GUNICORN), METRICS_BIND=ADDRESS) as server:
         yield server
+
+
+def test_the_release_shows_in_the_log_and_in_the_metrics(server: Server) -> None:
+    assert f"Public web interface, release {RELEASE}\n" in server.log
+    assert Samples.of(ADDRESS).all("service_info", "version") == {(RELEASE,): 1}
 
 
 def count() -> float:
