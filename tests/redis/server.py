@@ -7,7 +7,7 @@ import socket
 import socketserver
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -74,10 +74,6 @@ class RedisServer:
     def age(self, microseconds: int) -> None:
         """Make everything older, which is to a window what passing time is."""
         self.admin.eval(_AGE_ALL, 0, microseconds)
-
-
-Fault = Callable[[RedisServer], object]
-"""What befalls a server, or mends it."""
 
 
 class Way:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from tests.ratelimit.properties import (
     assert_threads_get_exactly_the_quota,
 )
 from tests.redis.conftest import MakeStorage
-from tests.redis.server import Fault, RedisServer, Way, way_to
+from tests.redis.server import RedisServer, Way, way_to
 from tests.waiting import wait_until
 
 GENEROUS = 5 * SECOND
@@ -168,6 +168,9 @@ def test_an_address(
     assert storage.in_reach == is_database
     assert list(guarded["admin"].info("keyspace")) == ([result] if is_database else [])
     assert lines(caplog) == ([] if is_database else [lost(result)])
+
+
+Fault = Callable[[RedisServer], object]
 
 
 def does(command: str) -> Fault:

@@ -12,12 +12,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.api.exchanges import Row
 from tests.factories import contact_body
 from tests.waiting import wait_until
 
@@ -67,16 +66,14 @@ class Server:
 
     def wait_until_it_answers(self) -> None:
         """Ask it. Once it listens, the answer comes as soon as there is a worker."""
-        deadline = time.monotonic() + BOOT_SECONDS
-        while True:
-            try:
-                self.request("OPTIONS", "/api")
-            except OSError:
-                assert self.process.poll() is None, self.log
-                assert time.monotonic() < deadline, self.log
-                time.sleep(0.02)
-            else:
-                return
+
+        def answers() -> bool:
+            assert self.process.poll() is None, self.log
+            with suppress(OSError):
+                return bool(self.request("OPTIONS", "/api"))
+            return False
+
+        wait_until(answers, seconds=BOOT_SECONDS)
 
     @property
     def takes_connections(self) -> bool:
@@ -110,10 +107,6 @@ class Server:
             body = response.read()
         self.wait_for_line_of(response)
         return response, body
-
-    def exchange(self, row: Row) -> tuple[http.client.HTTPResponse, bytes]:
-        """Send what a row of the table of exchanges sends."""
-        return self.request(row.method, row.target, row.body, row.sent_headers)
 
     def post_form(self, **fields: Any) -> tuple[http.client.HTTPResponse, bytes]:
         """Post a form as the website sends it, with these fields changed."""
