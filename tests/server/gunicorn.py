@@ -115,8 +115,7 @@ class Server:
 
     def wait_for_line_of(self, response: http.client.HTTPResponse) -> None:
         """Return once the log has the line of an answered request, and so all that was logged before it."""
-        request_id = response.headers["X-Request-ID"]
-        if request_id:
+        if request_id := response.headers["X-Request-ID"]:
             line = re.compile(f"app\\.request.*{request_id}")  # text or JSON; an error has a line before
             wait_until(lambda: line.search(self.log), seconds=PATIENCE)
 
@@ -128,10 +127,7 @@ DEMO = (sys.executable, "-m", "examples.demo")
 def start(
     directory: Path, *, command: Sequence[str] = GUNICORN, **environ: str
 ) -> tuple[subprocess.Popen[bytes], Path]:
-    """Starts gunicorn as `make run` does, with nothing in its environment but what is passed.
-
-    The kernel chooses the port, and the log names it.
-    """
+    """Starts gunicorn as `make run` does, with nothing else in its environment; the kernel chooses the port."""
     log_file = directory / "gunicorn.log"
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "COVERAGE_PROCESS_CONFIG") if name in os.environ}
     with log_file.open("wb") as log:

@@ -14,7 +14,7 @@ import pytest
 from app.settings import PRIVATE_DIRECTORY
 from tests.mail import disks
 from tests.ports import free_port
-from tests.server.gunicorn import GUNICORN, PATIENCE, Server, serving, start
+from tests.server.gunicorn import BOOT_SECONDS, GUNICORN, Server, serving, start
 
 FLASK = (sys.executable, "-m", "flask", "--app", "wsgi")
 EXTRAS = ("prometheus_client", "redis")
@@ -24,7 +24,7 @@ def run(directory: Path, command: Sequence[str], missing: Sequence[str], **envir
     """The exit status and the lines of a command that ends, on a machine without these libraries."""
     (directory / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({missing!r}))\n")
     process, log_file = start(directory, command=command, PYTHONPATH=str(directory), **environ)
-    return process.wait(PATIENCE), log_file.read_text().splitlines()
+    return process.wait(BOOT_SECONDS), log_file.read_text().splitlines()
 
 
 INSTALL = "is set: requires the extra [{0}], .venv/bin/pip install --require-hashes -r requirements-{0}.txt"
