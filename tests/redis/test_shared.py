@@ -266,7 +266,7 @@ def test_three_failed_probes_in_a_row_are_a_loss_that_is_said_once(
     assert said == [[], [], [lost("OutOfMemoryError")]]
 
 
-@pytest.mark.parametrize(("processes", "missed", "most"), [(1, 61, 60), (2, 1, 60), (2, 60, 60), (2, 61, 61)])
+@pytest.mark.parametrize(("processes", "missed", "most"), [(1, 61, 60), (2, 60, 60), (2, 61, 61), (2, 90, 60)])
 def test_an_answer_that_gets_lost_admits_one_more_at_most(
     processes: int, missed: int, most: int, way: Way, make_storage: MakeStorage
 ) -> None:
