@@ -206,6 +206,7 @@ def test_the_process_limits_by_itself_until_the_server_is_back(
         spent = limiter.hit(address(1))
         wait_until(lambda: not storage.in_reach)
         time.sleep(0.3)  # for some probes that must not take it for repaired
+        asked = storage.decide(CONTACT, address(1), "peek")  # a replica would answer
         said = lines(caplog)
         repair(server)
         wait_until(lambda: storage.in_reach)
@@ -213,6 +214,7 @@ def test_the_process_limits_by_itself_until_the_server_is_back(
         assert by_all
         assert own == [True] + [False] * 99
         assert not spent.allowed, "the loss gives nothing back"
+        assert asked is None, "a server that is out of reach is not asked"
         assert said == [lost(error)]
         assert lines(caplog) == [*said, BACK]
         assert [limiter.hit(address(number)).allowed for number in (1, 2, 3)] == [False, False, True], "nor the return"
