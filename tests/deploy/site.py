@@ -12,12 +12,10 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import Message
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ import trustme
 
 from tests.ports import free_port
 from tests.server.gunicorn import ROOT, newest_worker
+from tests.waiting import wait_until
 
 DEPLOY = ROOT / "deploy"
 SERVER_NAME = "www.example.com"
@@ -33,7 +32,6 @@ OWN_NAME = "api.example.com"
 START_SECONDS = 30
 INSTANCES = ("0", "1")
 OWN_MACHINE = {"public-web-interface.conf": (DEPLOY / "nginx" / "own-machine.conf").read_text()}
-BACKLOG = 511  # nginx's own
 NO_MAIL_SERVER = {"SMTP_HOST": "", "SMTP_USERNAME": "", "SMTP_PASSWORD": ""}
 
 RELAY = "127.0.0.99"
@@ -47,7 +45,7 @@ daemon off;
 pid {directory}/nginx.pid;
 error_log {directory}/log/main.log;
 worker_processes 2;
-# As docs/deploy.md says.
+# As docs/server.md says.
 worker_rlimit_nofile 8192;
 events {{ worker_connections 4096; }}
 http {{
@@ -81,48 +79,43 @@ class Site:
     """nginx and the instances of the service behind it."""
 
     directory: Path
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] = field(default_factory=dict)
     changes: Mapping[str, str] = field(default_factory=dict)
     """What stands in the site's configuration, and what shall stand there."""
     sites: Mapping[str, str] = field(default_factory=lambda: OWN_MACHINE)
     """The files in sites-enabled/."""
-    https_port: int = 8443
-    http_port: int = 8080
-    """The ports, which the kernel chooses when nginx starts."""
-    key_type: trustme.KeyType = trustme.KeyType.ECDSA
+    https_port: int = field(default_factory=free_port)
+    http_port: int = field(default_factory=free_port)
     instances: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     nginx: subprocess.Popen[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
         self._authority = trustme.CA()
-        certificate = self._authority.issue_cert(SERVER_NAME, OWN_NAME, "127.0.0.1", key_type=self.key_type)
-        (self.directory / "tls").mkdir()
-        (self.directory / "log").mkdir()
+        certificate = self._authority.issue_cert(SERVER_NAME, OWN_NAME)
+        for folder in ("tls", "log"):
+            (self.directory / folder).mkdir()
         certificate.private_key_pem.write_to_path(self.directory / "tls" / "privkey.pem")
         certificate.cert_chain_pems[0].write_to_path(self.directory / "tls" / "fullchain.pem")
-        self._tls = self.tls()
 
     def render(self) -> Path:
         """Write the configuration for nginx; returns its main file."""
         texts = {f"sites-enabled/{name}": text for name, text in self.sites.items()}
         if any("public-web-interface" in text for text in texts.values()):
-            run = f"{self.directory}/run/"
-            installed = installed_files(*INSTANCES)
-            texts |= {path: text.replace("/run/public-web-interface/", run) for path, text in installed.items()}
+            texts |= installed_files(*INSTANCES)
         for there, here in self.changes.items():
             assert any(there in text for text in texts.values()), there
             texts = {path: text.replace(there, here) for path, text in texts.items()}
         moved = {
+            "/run/public-web-interface/": f"{self.directory}/run/",
             "/var/log/nginx/": f"{self.directory}/log/",
             r"^ *listen \[::\].*\n": "",
             r"\blisten 80\b": f"listen 127.0.0.1:{self.http_port}",
             r"\blisten 443\b": f"listen 127.0.0.1:{self.https_port}",
             r"/etc/letsencrypt/live/[^/]+/": f"{self.directory}/tls/",
         }
-        for there, here in moved.items():
-            assert any(re.search(there, text, re.MULTILINE) for text in texts.values()), there
-            texts = {path: re.sub(there, here, text, flags=re.MULTILINE) for path, text in texts.items()}
         for path, text in texts.items():
+            for there, here in moved.items():
+                text = re.sub(there, here, text, flags=re.MULTILINE)  # noqa: PLW2901
             (self.directory / path).parent.mkdir(parents=True, exist_ok=True)
             (self.directory / path).write_text(text)
         main = self.directory / "nginx.conf"
@@ -131,51 +124,44 @@ class Site:
         return main
 
     def start_nginx(self) -> None:
-        """Start nginx, which inherits sockets that listen already: nobody else can take their ports in between."""
-        with (
-            socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as https,
-            socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as http,
-        ):
-            self.https_port, self.http_port = https.getsockname()[1], http.getsockname()[1]
-            for listener in (https, http):
-                listener.setblocking(False)  # nginx leaves that as it is, and a worker would wait in accept()
-            self.nginx = subprocess.Popen(
-                ["nginx", "-c", str(self.render())],
-                env=os.environ | {"NGINX": f"{https.fileno()};{http.fileno()};"},
-                pass_fds=(https.fileno(), http.fileno()),
-                stderr=subprocess.DEVNULL,
-            )
-        self.connect().close()  # waits until nginx has answered
+        self.nginx = subprocess.Popen(["nginx", "-c", str(self.render())], stderr=subprocess.DEVNULL)
+        wait_until(self._takes_connections)
+
+    def _takes_connections(self) -> bool:
+        assert self.nginx.poll() is None
+        with suppress(ConnectionRefusedError):
+            self.connect().close()
+            return True
+        return False
 
     def start(self, *instances: str) -> None:
         """Start what the unit starts, and return once all of it serves."""
         for instance in instances:
             self._launch(instance)
         for instance in instances:
-            self._wait(partial(self._probe, instance))
+            wait_until(lambda instance=instance: self._serves(instance))  # type: ignore[misc]
 
     def _launch(self, instance: str) -> None:
-        unit = read_unit()["Service"]
-        assert unit["ExecStart"] == "/bin/sh -c 'cd -P . && exec .venv/bin/gunicorn'"
-        run = self.directory / "run" / instance
-        run.mkdir(parents=True, exist_ok=True)
-        moved = moved_environment(instance, run.parent)
+        assert read_unit()["Service"]["ExecStart"] == "/bin/sh -c 'cd -P . && exec .venv/bin/gunicorn'"
+        (self.directory / "run" / instance).mkdir(parents=True, exist_ok=True)
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        moved = moved_environment(instance, self.directory / "run") | {"MAIL_DIR": f"{self.directory}/mail"}
         with self._log_of(instance).open("ab") as log:
             self.instances[instance] = subprocess.Popen(
                 [f"{sys.prefix}/bin/gunicorn"],
                 cwd=ROOT,
-                env=kept | environment_file() | moved | {"MAIL_DIR": f"{self.directory}/mail"} | dict(self.environ),
+                env=kept | environment_file() | moved | NO_MAIL_SERVER | dict(self.environ),
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
 
-    def _probe(self, instance: str) -> None:
-        with socket.socket(socket.AF_UNIX) as connection:
+    def _serves(self, instance: str) -> bool:
+        with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):
             connection.settimeout(START_SECONDS)
             connection.connect(str(self.directory / "run" / instance / "gunicorn.sock"))
             connection.sendall(b"OPTIONS /api HTTP/1.0\r\n\r\n")
-            assert connection.recv(1)
+            return bool(connection.recv(1))
+        return False
 
     def stop(self, *instances: str) -> None:
         """Stop instances and wait for their end."""
@@ -185,33 +171,15 @@ class Site:
         for process in processes:
             process.wait(START_SECONDS)
 
-    def restart(self, instance: str) -> None:
-        """What systemctl restart does."""
-        self.stop(instance)
-        self.start(instance)
+    def _log_of(self, instance: str) -> Path:
+        return self.directory / "log" / f"{instance}.log"
 
     def log(self, instance: str) -> str:
         return self._log_of(instance).read_text()
 
-    def wait_for_log(self, instance: str, text: str) -> None:
-        """Return once the log of the instance holds the text."""
-
-        def probe() -> None:
-            assert text in self.log(instance)
-
-        self._wait(probe)
-
     def worker(self, instance: str) -> int:
         """The process id of the instance's newest worker."""
         return newest_worker(self.log(instance))
-
-    def wait_for_exit(self, worker: int) -> None:
-        """Return once that worker is gone."""
-
-        def probe() -> None:
-            assert not Path(f"/proc/{worker}").exists()
-
-        self._wait(probe)
 
     def tls(self) -> ssl.SSLContext:
         """What a client needs to trust the site, and nobody else."""
@@ -222,11 +190,11 @@ class Site:
     def connect(self, client: str = "127.0.0.1", *, tls: ssl.SSLContext | None = None) -> ssl.SSLSocket:
         """A connection from that address."""
         plain = socket.create_connection(("127.0.0.1", self.https_port), timeout=30, source_address=(client, 0))
-        return (tls or self._tls).wrap_socket(plain, server_hostname=SERVER_NAME)
+        return (tls or self.tls()).wrap_socket(plain, server_hostname=SERVER_NAME)
 
-    def open(self, port: int | None = None, client: str = "127.0.0.1") -> socket.socket:
-        """A connection from that address: over TLS, or in clear to that port."""
-        return socket.create_connection(("127.0.0.1", port), timeout=30) if port else self.connect(client)
+    def open(self, port: int | None = None) -> socket.socket:
+        """A connection over TLS, or in clear to that port."""
+        return socket.create_connection(("127.0.0.1", port), timeout=30) if port else self.connect()
 
     def request(
         self,
@@ -242,20 +210,17 @@ class Site:
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
             fields.setdefault("Content-Type", "application/json")
-        connection = http.client.HTTPConnection(SERVER_NAME)
-        connection.sock = self.connect(client)
-        try:
+        with closing(http.client.HTTPConnection(SERVER_NAME)) as connection:
+            connection.sock = self.connect(client)
             connection.request(method, path, body, fields)
             response = connection.getresponse()
             return Answer(response.status, response.headers, response.read())
-        finally:
-            connection.close()
 
-    def exchange(self, request: bytes, *, port: int | None = None, client: str = "127.0.0.1") -> Answer:
+    def exchange(self, request: bytes, *, port: int | None = None) -> Answer:
         """Whatever bytes a client sends, and what it is answered."""
-        with self.open(port, client) as connection:
+        with self.open(port) as connection:
             connection.sendall(request)
-            response = http.client.HTTPResponse(connection, method=request.partition(b" ")[0].decode("latin-1"))
+            response = http.client.HTTPResponse(connection)
             response.begin()
             return Answer(response.status, response.headers, response.read())
 
@@ -266,32 +231,9 @@ class Site:
         return subprocess.run(command, input=body, capture_output=True, check=False).stdout.decode()
 
     def sockets(self, *instances: str) -> int:
-        """How many these instances have: one that listens each, and one a connection.
-
-        A connection counts before it is accepted, and also when its other end is closed.
-        """
+        """How many these instances have: one that listens each, and one for each connection of nginx."""
         open_now = Path("/proc/net/unix").read_text()
         return sum(open_now.count(f" {self.directory}/run/{instance}/gunicorn.sock\n") for instance in instances)
-
-    def close(self) -> None:
-        # nginx first, because a stopping gunicorn waits for the connections that nginx keeps.
-        self.nginx.terminate()
-        self.nginx.wait(START_SECONDS)
-        self.stop(*self.instances)
-
-    def _log_of(self, instance: str) -> Path:
-        return self.directory / "log" / f"{instance}.log"
-
-    def _wait(self, probe: Callable[[], None]) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                probe()
-            except (OSError, AssertionError):
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-            else:
-                return
 
 
 @contextmanager
@@ -300,17 +242,18 @@ def site(
     *instances: str,
     environ: Mapping[str, str] | None = None,
     changes: Mapping[str, str] | None = None,
-    key_type: trustme.KeyType = trustme.KeyType.ECDSA,
     sites: Mapping[str, str] = OWN_MACHINE,
 ) -> Iterator[Site]:
     """The site with these instances; without SMTP_HOST in ``environ`` messages are stored."""
-    served = Site(directory, NO_MAIL_SERVER | dict(environ or {}), changes or {}, sites, key_type=key_type)
+    served = Site(directory, environ or {}, changes or {}, sites)
     served.start_nginx()
     try:
         served.start(*instances)
         yield served
     finally:
-        served.close()
+        served.nginx.terminate()
+        served.nginx.wait(START_SECONDS)
+        served.stop(*served.instances)
 
 
 def installed_files(*instances: str) -> dict[str, str]:

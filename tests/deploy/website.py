@@ -18,13 +18,10 @@ UNTOUCHED = WEBSITE.replace(PAGE.blocks("Under the name of a website", "nginx")[
 """The website without what docs/deploy.md adds to its file."""
 PAGES = {f"{name}.html": f"<p>{name}\n" * 100 for name in ("index", "400", "404", "413", "50x")}
 BESIDE = {"website": WEBSITE}
-
-
-def own_name() -> dict[str, str]:
-    """The service under a name of its own. The website answers for unknown names, because its file comes first."""
-    own = (DEPLOY / "nginx" / "own-name.conf").read_text().replace(SERVER_NAME, OWN_NAME)
-    (file,) = re.findall(r"sites-enabled/(zz-[\w.-]+)", PAGE.section("A name of its own beside websites"))[:1]
-    return {"website": UNTOUCHED.replace(" default_server", ""), file: own}
+_OWN = (DEPLOY / "nginx" / "own-name.conf").read_text().replace(SERVER_NAME, OWN_NAME)
+_OWN_FILE = re.findall(r"sites-enabled/(zz-[\w.-]+)", PAGE.section("A name of its own beside websites"))[0]
+NAMED = {"website": UNTOUCHED.replace(" default_server", ""), _OWN_FILE: _OWN}
+"""The service under a name of its own. The website answers for unknown names, because its file comes first."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +34,11 @@ class Website:
     def log(self) -> str:
         return (self.site.directory / "log" / "website.log").read_text()
 
-    def exchange(self, request: bytes, *, in_clear: bool = False) -> tuple[bytes, str]:
+    def exchange(self, request: bytes, port: int | None = None) -> tuple[bytes, str]:
         """All that nginx answers to these bytes, and its line in the log, both without the time and the port."""
         before = self.log
         (self.site.directory / "website" / "pages" / "uploads" / "film").unlink(missing_ok=True)
-        with self.site.open(self.site.http_port if in_clear else None) as connection:
+        with self.site.open(port) as connection:
             connection.sendall(request)
             answer = b"".join(iter(lambda: connection.recv(65_536), b""))
         wait_until(lambda: self.log.removeprefix(before))
