@@ -125,35 +125,23 @@ class Site:
 
     def start_nginx(self) -> None:
         self.nginx = subprocess.Popen(["nginx", "-c", str(self.render())], stderr=subprocess.DEVNULL)
-        wait_until(self._takes_connections)
-
-    def _takes_connections(self) -> bool:
-        assert self.nginx.poll() is None
-        with suppress(ConnectionRefusedError):
-            self.connect().close()
-            return True
-        return False
+        wait_until((self.directory / "nginx.pid").exists)  # it listens by then
 
     def start(self, *instances: str) -> None:
         """Start what the unit starts, and return once all of it serves."""
         for instance in instances:
-            self._launch(instance)
-        for instance in instances:
-            wait_until(lambda instance=instance: self._serves(instance))  # type: ignore[misc]
-
-    def _launch(self, instance: str) -> None:
-        assert read_unit()["Service"]["ExecStart"] == "/bin/sh -c 'cd -P . && exec .venv/bin/gunicorn'"
-        (self.directory / "run" / instance).mkdir(parents=True, exist_ok=True)
-        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        moved = moved_environment(instance, self.directory / "run") | {"MAIL_DIR": f"{self.directory}/mail"}
-        with self._log_of(instance).open("ab") as log:
-            self.instances[instance] = subprocess.Popen(
-                [f"{sys.prefix}/bin/gunicorn"],
-                cwd=ROOT,
-                env=kept | environment_file() | moved | NO_MAIL_SERVER | dict(self.environ),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+            (self.directory / "run" / instance).mkdir(parents=True, exist_ok=True)
+            moved = moved_environment(instance, self.directory / "run")
+            kept = {"PATH": os.environ["PATH"], "MAIL_DIR": f"{self.directory}/mail"}
+            with self._log_of(instance).open("ab") as log:
+                self.instances[instance] = subprocess.Popen(
+                    [f"{sys.prefix}/bin/gunicorn"],
+                    cwd=ROOT,
+                    env=environment_file() | moved | NO_MAIL_SERVER | kept | dict(self.environ),
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+        wait_until(lambda: all(self._serves(instance) for instance in instances))
 
     def _serves(self, instance: str) -> bool:
         with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):
@@ -230,10 +218,10 @@ class Site:
         command = ["curl", "--silent", "--insecure", "--include", *options, address]
         return subprocess.run(command, input=body, capture_output=True, check=False).stdout.decode()
 
-    def sockets(self, *instances: str) -> int:
-        """How many these instances have: one that listens each, and one for each connection of nginx."""
-        open_now = Path("/proc/net/unix").read_text()
-        return sum(open_now.count(f" {self.directory}/run/{instance}/gunicorn.sock\n") for instance in instances)
+    @property
+    def sockets(self) -> int:
+        """How many the instances have: one that listens each, and one for each connection of nginx."""
+        return Path("/proc/net/unix").read_text().count(f" {self.directory}/run/")
 
 
 @contextmanager

@@ -9,8 +9,9 @@ import re
 import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import product
 from pathlib import Path
 from ssl import SSLError, TLSVersion
 from zoneinfo import ZoneInfo
@@ -18,9 +19,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.api.exchanges import CASES, SERVICE_DESC, Row
-from tests.api.fields import CONSTANT, hold
+from tests.api.fields import hold
 from tests.client import validate_response
-from tests.deploy.load import holding_connections, new_client
+from tests.deploy.load import CONNECTIONS_OF_A_CLIENT, holding_connections, new_client
 from tests.deploy.site import INSTANCES, OWN_NAME, RELAY, RELAYED, SERVER_NAME, Answer, Site, site
 from tests.deploy.website import BESIDE, NAMED, website
 from tests.factories import API_QUOTA, LOG_TIME, contact_body
@@ -32,46 +33,28 @@ HSTS, A_YEAR = "Strict-Transport-Security", "max-age=31536000"
 ACME = "/.well-known/acme-challenge"
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where the service is installed."""
-
-    site: Site
-    name: str = SERVER_NAME
-    has_the_name: bool = True
-    """False under the name of a website, which answers for all other paths and asks for TLS itself."""
+PLACES = {"alone": SERVER_NAME, "named": OWN_NAME, "beside": SERVER_NAME}
+"""Where the service is installed, and its name there."""
+SAID_OF_TLS = {"alone": A_YEAR, "named": A_YEAR, "beside": None}
+"""Under the name of a website the website asks for TLS itself."""
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Shared by tests whose clients have addresses of their own. Its nginx is patient: the machine may be busy."""
-    directory = tmp_path_factory.mktemp("site")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Site]]:
+    """Shared by tests whose clients have addresses of their own. nginx is patient: the machine may be busy."""
+    directory = tmp_path_factory.mktemp("alone")
     changes = {"client_body_timeout 10s": "client_body_timeout 120s", "/var/www/html": f"{directory}/html"}
-    with site(directory, *INSTANCES, changes=changes) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def alone(served: Site) -> Place:
-    return Place(served)
-
-
-@pytest.fixture(scope="module")
-def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with website(tmp_path_factory.mktemp("named"), NAMED, *INSTANCES) as installed:
-        yield Place(installed.site, OWN_NAME)
-
-
-@pytest.fixture(scope="module")
-def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with website(tmp_path_factory.mktemp("beside"), BESIDE, *INSTANCES) as installed:
-        yield Place(installed.site, has_the_name=False)
+    with (
+        site(directory, *INSTANCES, changes=changes) as alone,
+        website(tmp_path_factory.mktemp("named"), NAMED, *INSTANCES) as named,
+        website(tmp_path_factory.mktemp("beside"), BESIDE, *INSTANCES) as beside,
+    ):
+        yield {"alone": alone, "named": named, "beside": beside}
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest, at: str) -> Place:
-    place: Place = request.getfixturevalue(at)
-    return place
+def served(places: dict[str, Site]) -> Site:
+    return places["alone"]
 
 
 def logs(served: Site) -> str:
@@ -101,10 +84,10 @@ def validate(answer: Answer, method: str, path: str) -> None:
     validate_response(method, path, answer.status, answer.headers.items(), answer.body)
 
 
-def send(place: Place, row: Row, client: str) -> Answer:
+def send(served: Site, name: str, row: Row, client: str) -> Answer:
     """What a row sends, from a client that takes gzip and that the website would limit."""
-    headers = {"Host": place.name, "Accept-Encoding": "gzip", "X-Limited": "service"} | row.sent_headers
-    return place.site.request(row.method, row.target, client=client, body=row.body, headers=headers)
+    headers = {"Host": name, "Accept-Encoding": "gzip", "X-Limited": "service"} | row.sent_headers
+    return served.request(row.method, row.target, client=client, body=row.body, headers=headers)
 
 
 THROUGH_NGINX = [
@@ -134,32 +117,29 @@ THROUGH_NGINX = [
 """Rows that the service answers."""
 OUTSIDE = {"unknown path: GET '/contact'", "unknown path: GET '//api'", "method: TRACE /contact.php"}
 """Those that nginx or the website answers where the service is under the website's name."""
-PLACES = ("alone", "named", "beside")
 
 
 @pytest.mark.parametrize(
-    ("at", "name"),
-    [(at, name) for at in PLACES for name in THROUGH_NGINX if at != "beside" or name not in OUTSIDE],
-    ids=str,
+    ("at", "name"), [(at, name) for at in PLACES for name in THROUGH_NGINX if at != "beside" or name not in OUTSIDE]
 )
-def test_an_exchange(place: Place, name: str) -> None:
-    row, client = CASES[name], new_client()
+def test_an_exchange(places: dict[str, Site], at: str, name: str) -> None:
+    served, row, client = places[at], CASES[name], new_client()
     for earlier in row.earlier:
-        send(place, earlier, client)
-    before = stored(place.site)
+        send(served, PLACES[at], earlier, client)
+    before = stored(served)
 
-    answer = send(place, row, client)
+    answer = send(served, PLACES[at], row, client)
 
     is_compressed = answer.headers["Content-Encoding"] == "gzip"
     plain = gzip.decompress(answer.body) if is_compressed and answer.body else answer.body
     validate(replace(answer, body=plain), row.method, row.path)
     hold(row, answer.status, answer.headers.items(), plain, base=f"https://{SERVER_NAME}")
     assert is_compressed == (row.path == "/openapi.json" and answer.status == 200)
-    assert answer.headers[HSTS] == (A_YEAR if place.has_the_name else None)
+    assert answer.headers[HSTS] == SAID_OF_TLS[at]
     assert id_of(answer) != row.headers.get("X-Request-ID")
-    wait_for_line(place.site, f' {id_of(answer)} {answer.status} "{answer.status}" ')
-    wait_for_line(place.site, f'"{id_of(answer)}"')  # the service's
-    assert stored(place.site) - before == row.messages
+    wait_for_line(served, f' {id_of(answer)} {answer.status} "{answer.status}" ')
+    wait_for_line(served, f'"{id_of(answer)}"')  # the service's
+    assert stored(served) - before == row.messages
 
 
 POST = b"POST /contact.php HTTP/1.1\r\nHost: a\r\n"
@@ -186,20 +166,20 @@ REQUESTS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("at", "name"), [("alone", name) for name in FORMS | REQUESTS] + [(at, name) for at in PLACES[1:] for name in FORMS]
-)
-def test_what_is_malformed_is_refused_in_the_envelope_with_the_id_of_a_log(place: Place, name: str) -> None:
-    sent = (FORMS | REQUESTS)[name]
+@pytest.mark.parametrize(("at", "name"), [*product(["alone"], FORMS | REQUESTS), *product(["named", "beside"], FORMS)])
+def test_what_is_malformed_is_refused_in_the_envelope_with_the_id_of_a_log(
+    places: dict[str, Site], at: str, name: str
+) -> None:
+    sent = (FORMS | REQUESTS)[name].replace(b"Host: a", f"Host: {PLACES[at]}".encode())
 
-    answer = place.site.exchange(sent.replace(b"Host: a", f"Host: {place.name}".encode()))
+    answer = places[at].exchange(sent)
 
     reason = "too_large" if name.startswith("body too large") else "http"
     assert (answer.status, json.loads(answer.body)["error"]["details"]) == (400, {"reason": reason})
     # A path that cannot be read is one of these.
-    validate(answer, *(("POST", "/contact.php") if sent.startswith(POST) else ("GET", "/api")))
-    assert answer.headers[HSTS] == (A_YEAR if place.has_the_name else None)
-    wait_for_line(place.site, id_of(answer))
+    validate(answer, *(("POST", "/contact.php") if sent.startswith(b"POST") else ("GET", "/api")))
+    assert answer.headers[HSTS] == SAID_OF_TLS[at]
+    wait_for_line(places[at], id_of(answer))
 
 
 VARYING = {"Date", "Connection", "Content-Length", "RateLimit", "X-Request-ID", "Allow"}
@@ -253,8 +233,7 @@ def test_the_certificate_authority_finds_its_answer(served: Site) -> None:
 
 
 ENCODINGS = {
-    "a browser": ({"Accept-Encoding": "gzip, deflate, br, zstd"}, "gzip"),
-    "behind a proxy": ({"Accept-Encoding": "gzip", "Via": "1.1 a"}, "gzip"),
+    "gzip, behind a proxy": ({"Accept-Encoding": "gzip", "Via": "1.1 a"}, "gzip"),
     "nothing said": ({}, None),
     "anything but gzip": ({"Accept-Encoding": "gzip;q=0"}, None),
 }
@@ -264,16 +243,11 @@ ENCODINGS = {
 def test_the_document_is_compressed_for_who_takes_gzip_and_stays_the_same(
     served: Site, headers: dict[str, str], encoding: str | None
 ) -> None:
-    plain = served.request("GET", "/openapi.json", headers={"Accept-Encoding": "identity"})
-    answer = served.request("GET", "/openapi.json", headers=headers)
-    known = served.request("GET", "/openapi.json", headers=headers | {"If-None-Match": plain.headers["ETag"]})
+    plain, answer = (served.request("GET", "/openapi.json", headers=sent) for sent in ({}, headers))
 
     assert answer.headers["Content-Encoding"] == encoding
-    assert (gzip.decompress(answer.body) if encoding else answer.body) == plain.body
+    assert answer.headers["ETag"] == plain.headers["ETag"]
     assert len(answer.body) * (4 if encoding else 1) <= len(plain.body)
-    assert (known.status, known.body) == (304, b"")
-    assert {each.headers["ETag"] for each in (plain, answer, known)} == {plain.headers["ETag"]}
-    assert answer.headers.get_all("Vary") == [CONSTANT["Vary"]]
 
 
 OVER_TLS_1_2 = {
@@ -325,11 +299,11 @@ UNREAD = [
 
 @pytest.mark.parametrize("version", ["1.1", "2"])
 @pytest.mark.parametrize("at", ["alone", "beside"])
-def test_what_the_service_does_not_read_stops_no_form(place: Place, version: str) -> None:
+def test_what_the_service_does_not_read_stops_no_form(places: dict[str, Site], at: str, version: str) -> None:
     sent = [part for line in [*UNREAD, "Content-Type: application/json"] for part in ("--header", line)]
 
     options = [f"--http{version}", "--interface", new_client(), *sent, "--data-binary", "@-"]
-    answer = place.site.curl(*options, body=json.dumps(contact_body()).encode())
+    answer = places[at].curl(*options, body=json.dumps(contact_body()).encode())
 
     assert answer.startswith(f"HTTP/{version} 200"), answer
 
@@ -402,6 +376,23 @@ def test_a_client_that_is_too_slow_is_cut_off_without_a_word(tmp_path: Path) -> 
         connection.sendall(b"GET /api HTTP/1.1\r\n")
 
         assert connection.recv(1) == b""
+
+
+def test_who_gives_up_its_requests_frees_no_place_in_the_service(tmp_path: Path) -> None:
+    with site(tmp_path, "0") as served:
+        worker = served.worker("0")
+        os.kill(worker, signal.SIGSTOP)  # no request ends in the meantime
+        try:
+            before = served.sockets
+            for _ in range(2 * CONNECTIONS_OF_A_CLIENT):
+                with served.connect() as connection:
+                    connection.sendall(b"GET /api HTTP/1.1\r\nHost: a\r\n\r\n")
+            wait_until(lambda: logs(served).count(' 500 "-" ') == CONNECTIONS_OF_A_CLIENT)
+            taken = served.sockets - before
+        finally:
+            os.kill(worker, signal.SIGCONT)
+
+    assert taken == CONNECTIONS_OF_A_CLIENT
 
 
 TOO_FAST = {

@@ -9,36 +9,26 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.load import holding_connections, new_client
-from tests.deploy.site import INSTANCES
-from tests.deploy.website import BESIDE, NAMED, PAGES, UNTOUCHED, Website, website
+from tests.deploy.site import INSTANCES, Site
+from tests.deploy.website import BESIDE, NAMED, PAGES, UNTOUCHED, exchange, website, website_log
 from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
-def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Website]:
-    """The service under the name of the website."""
-    with website(tmp_path_factory.mktemp("beside"), BESIDE, *INSTANCES) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Website]:
-    """The service under a name of its own."""
-    with website(tmp_path_factory.mktemp("named"), NAMED) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def without(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Website]:
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Site]]:
+    """The website with the service under its name or under another one, and without it."""
     assert "public-web-interface" not in UNTOUCHED
-    with website(tmp_path_factory.mktemp("without"), {"website": UNTOUCHED}) as served:
-        yield served
+    with (
+        website(tmp_path_factory.mktemp("beside"), BESIDE, *INSTANCES) as beside,
+        website(tmp_path_factory.mktemp("named"), NAMED) as named,
+        website(tmp_path_factory.mktemp("without"), {"website": UNTOUCHED}) as without,
+    ):
+        yield {"beside": beside, "named": named, "without": without}
 
 
-@pytest.fixture(params=["beside", "named"])
-def installed(request: pytest.FixtureRequest) -> Website:
-    fixture: Website = request.getfixturevalue(request.param)
-    return fixture
+@pytest.fixture
+def beside(sites: dict[str, Site]) -> Site:
+    return sites["beside"]
 
 
 def asking(line: str, *fields: str, body: bytes = b"") -> bytes:
@@ -68,60 +58,62 @@ OF_THE_WEBSITE = {
 
 
 @pytest.mark.parametrize("request_bytes", OF_THE_WEBSITE.values(), ids=OF_THE_WEBSITE)
+@pytest.mark.parametrize("at", ["beside", "named"])
 def test_the_website_answers_and_logs_as_if_the_service_were_not_there(
-    installed: Website, without: Website, request_bytes: bytes
+    sites: dict[str, Site], at: str, request_bytes: bytes
 ) -> None:
-    assert installed.exchange(request_bytes) == without.exchange(request_bytes)
+    assert exchange(sites[at], request_bytes) == exchange(sites["without"], request_bytes)
 
 
 @pytest.mark.parametrize("path", ["/missing", "/contact.php"])
-def test_the_website_redirects_whoever_comes_in_clear(installed: Website, without: Website, path: str) -> None:
+@pytest.mark.parametrize("at", ["beside", "named"])
+def test_the_website_redirects_whoever_comes_in_clear(sites: dict[str, Site], at: str, path: str) -> None:
     request = asking(f"GET {path}?x=1")
 
-    answer = installed.exchange(request, installed.site.http_port)
+    ours, theirs = (exchange(place, request, place.http_port) for place in (sites[at], sites["without"]))
 
-    assert answer == without.exchange(request, without.site.http_port)
-    assert f"\r\nLocation: https://www.example.com{path}?x=1\r\n".encode() in answer[0]
+    assert ours == theirs
+    assert f"\r\nLocation: https://www.example.com{path}?x=1\r\n".encode() in ours[0]
 
 
-def test_the_website_limits_its_own_requests(beside: Website, without: Website) -> None:
+def test_the_website_limits_its_own_requests(sites: dict[str, Site]) -> None:
     request = asking("GET /", "X-Limited: website")
 
-    ours, theirs = ([place.exchange(request) for _ in range(2)] for place in (beside, without))
+    ours, theirs = ([exchange(sites[at], request) for _ in range(2)] for at in ("beside", "without"))
 
     assert ours == theirs
     assert ours[1][0].startswith(b"HTTP/1.1 429 ")
 
 
-def test_the_website_logs_nothing_of_the_service(beside: Website) -> None:
-    errors = beside.site.directory / "log" / "website.error.log"
-    before, errors_before = beside.log, errors.read_text()
+def test_the_website_logs_nothing_of_the_service(beside: Site) -> None:
+    errors = beside.directory / "log" / "website.error.log"
+    before, errors_before = website_log(beside), errors.read_text()
 
-    beside.site.request("GET", "/api", client=new_client())
-    beside.site.exchange(asking("POST /contact.php", "Content-Length: 70001"))
-    beside.site.exchange(asking("POST /api/v1/contact", "Transfer-Encoding: chunked", body=b"zz\r\n"))
+    beside.request("GET", "/api", client=new_client())
+    beside.exchange(asking("POST /contact.php", "Content-Length: 70001"))
+    beside.exchange(asking("POST /api/v1/contact", "Transfer-Encoding: chunked", body=b"zz\r\n"))
 
-    beside.exchange(asking("GET /last"))
-    assert re.findall(r'"(\S+ \S+) HTTP', beside.log.removeprefix(before)) == ["GET /last"]
+    exchange(beside, asking("GET /last"))
+    assert re.findall(r'"(\S+ \S+) HTTP', website_log(beside).removeprefix(before)) == ["GET /last"]
     assert re.findall(r'request: "(\S+ \S+) ', errors.read_text().removeprefix(errors_before)) == ["GET /last"]
 
 
-def test_slow_clients_are_limited_and_reach_no_process(beside: Website) -> None:
+def test_slow_clients_are_limited_and_reach_no_process(beside: Site) -> None:
     greedy = new_client()
     # Once earlier requests have ended, only the sockets that listen are left.
-    wait_until(lambda: beside.site.sockets(*INSTANCES) == len(INSTANCES))
+    wait_until(lambda: beside.sockets == len(INSTANCES))
 
-    with holding_connections(beside.site, greedy):
-        page = beside.site.request("GET", "/", client=greedy)
-        assert beside.site.sockets(*INSTANCES) == len(INSTANCES)
+    with holding_connections(beside, greedy):
+        page = beside.request("GET", "/", client=greedy)
+        assert beside.sockets == len(INSTANCES)
 
     assert page.body.decode() == PAGES["index.html"]
 
 
 def test_a_service_that_is_down_is_an_internal_error_and_the_website_stays(tmp_path: Path) -> None:
     with website(tmp_path, BESIDE) as down:
-        answers = [down.site.request("GET", path) for path in ("/api", "/openapi.json", "/contact.php")]
-        page = down.site.request("GET", "/")
+        answers = [down.request("GET", path) for path in ("/api", "/openapi.json", "/contact.php")]
+        page = down.request("GET", "/")
 
     assert [(answer.status, answer.code) for answer in answers] == [(500, "internal_error")] * 3
     assert page.body.decode() == PAGES["index.html"]

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.deploy.site import DEPLOY, OWN_NAME, SERVER_NAME, Site, site
@@ -24,31 +23,25 @@ NAMED = {"website": UNTOUCHED.replace(" default_server", ""), _OWN_FILE: _OWN}
 """The service under a name of its own. The website answers for unknown names, because its file comes first."""
 
 
-@dataclass(frozen=True)
-class Website:
-    """The website, with or without the service."""
+def website_log(site: Site) -> str:
+    return (site.directory / "log" / "website.log").read_text()
 
-    site: Site
 
-    @property
-    def log(self) -> str:
-        return (self.site.directory / "log" / "website.log").read_text()
-
-    def exchange(self, request: bytes, port: int | None = None) -> tuple[bytes, str]:
-        """All that nginx answers to these bytes, and its line in the log, both without the time and the port."""
-        before = self.log
-        (self.site.directory / "website" / "pages" / "uploads" / "film").unlink(missing_ok=True)
-        with self.site.open(port) as connection:
-            connection.sendall(request)
-            answer = b"".join(iter(lambda: connection.recv(65_536), b""))
-        wait_until(lambda: self.log.removeprefix(before))
-        answer = re.sub(rb"^(Date|Expires): .*\n", b"", answer, flags=re.MULTILINE)
-        line = re.sub(r"\[.*?\]", "[]", self.log.removeprefix(before))
-        return answer.replace(str(self.site.https_port).encode(), b"443"), line
+def exchange(site: Site, request: bytes, port: int | None = None) -> tuple[bytes, str]:
+    """All that nginx answers to these bytes, and its line in the website's log, both without the time and the port."""
+    before = website_log(site)
+    (site.directory / "website" / "pages" / "uploads" / "film").unlink(missing_ok=True)
+    with site.open(port) as connection:
+        connection.sendall(request)
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    wait_until(lambda: website_log(site) != before)
+    answer = re.sub(rb"^(Date|Expires): .*\n", b"", answer, flags=re.MULTILINE)
+    line = re.sub(r"\[.*?\]", "[]", website_log(site).removeprefix(before))
+    return answer.replace(str(site.https_port).encode(), b"443"), line
 
 
 @contextmanager
-def website(directory: Path, sites: Mapping[str, str], *instances: str) -> Iterator[Website]:
+def website(directory: Path, sites: Mapping[str, str], *instances: str) -> Iterator[Site]:
     """The website with these files in sites-enabled/. Its own files are as old wherever it is."""
     pages = directory / "website" / "pages"
     for folder in ("uploads", "pictures"):
@@ -57,4 +50,4 @@ def website(directory: Path, sites: Mapping[str, str], *instances: str) -> Itera
         (pages / name).write_text(text)
         os.utime(pages / name, (1, 1))
     with site(directory, *instances, sites=sites, changes={"/var/www/website": f"{directory}/website"}) as served:
-        yield Website(served)
+        yield served
