@@ -212,12 +212,6 @@ class Site:
             response.begin()
             return Answer(response.status, response.headers, response.read())
 
-    def curl(self, *options: str, body: bytes = b"") -> str:
-        """What curl is answered at /contact.php: the header fields and the body, if there is an answer."""
-        address = f"https://127.0.0.1:{self.https_port}/contact.php"
-        command = ["curl", "--silent", "--insecure", "--include", *options, address]
-        return subprocess.run(command, input=body, capture_output=True, check=False).stdout.decode()
-
     @property
     def sockets(self) -> int:
         """How many the instances have: one that listens each, and one for each connection of nginx."""

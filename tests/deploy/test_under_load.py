@@ -6,7 +6,6 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,28 +22,24 @@ REFUSED = {("GET", "500 internal_error"), ("POST", "500 internal_error")}
 ANSWERS = 50
 
 
-@dataclass(frozen=True)
-class UnderLoad:
-    """A site, and the mail server to which it delivers."""
-
-    site: Site
-    mail: SmtpServer
-
-    def assert_each_message_arrived_once(self, load: Load) -> None:
-        contents = b"".join(mail.content for mail in self.mail.arrivals)
-        identifiers = re.findall(rb"^Message-ID: (.*)\r$", contents, re.MULTILINE)
-
-        assert len(identifiers) == len(set(identifiers)) == load.outcomes["POST", "200"]
+@pytest.fixture
+def mail() -> Iterator[SmtpServer]:
+    """It takes a message after a while, so that some are always under way."""
+    with SmtpServer(on_message=lambda: time.sleep(0.1)) as mail:
+        yield mail
 
 
 @pytest.fixture
-def loaded(tmp_path: Path) -> Iterator[UnderLoad]:
-    # The server takes a message after a while, so that some are always under way.
-    with (
-        SmtpServer(on_message=lambda: time.sleep(0.1)) as mail,
-        site(tmp_path, *INSTANCES, environ=mail.environ) as served,
-    ):
-        yield UnderLoad(served, mail)
+def served(tmp_path: Path, mail: SmtpServer) -> Iterator[Site]:
+    with site(tmp_path, *INSTANCES, environ=mail.environ) as served:
+        yield served
+
+
+def assert_each_message_arrived_once(mail: SmtpServer, load: Load) -> None:
+    contents = b"".join(arrival.content for arrival in mail.arrivals)
+    identifiers = re.findall(rb"^Message-ID: (.*)\r$", contents, re.MULTILINE)
+
+    assert len(identifiers) == len(set(identifiers)) == load.outcomes["POST", "200"]
 
 
 def reload(served: Site, instance: str) -> None:
@@ -60,25 +55,25 @@ def restart(served: Site, instance: str) -> None:
 
 @pytest.mark.parametrize("renew", [reload, restart])
 def test_no_request_fails_while_one_process_after_the_other_is_renewed(
-    loaded: UnderLoad, renew: Callable[[Site, str], None]
+    served: Site, mail: SmtpServer, renew: Callable[[Site, str], None]
 ) -> None:
-    with load(loaded.site) as clients:
+    with load(served) as clients:
         for instance in INSTANCES * 2:
             clients.wait_for(ANSWERS)
-            renew(loaded.site, instance)
+            renew(served, instance)
         clients.wait_for(ANSWERS)
 
     assert clients.outcomes.keys() == ALL_WELL
-    loaded.assert_each_message_arrived_once(clients)
+    assert_each_message_arrived_once(mail, clients)
 
 
-def test_a_stop_fails_no_request_that_was_accepted(loaded: UnderLoad) -> None:
-    with load(loaded.site) as clients:
+def test_a_stop_fails_no_request_that_was_accepted(served: Site, mail: SmtpServer) -> None:
+    with load(served) as clients:
         clients.wait_for(ANSWERS)
-        loaded.site.stop(*INSTANCES)
+        served.stop(*INSTANCES)
         clients.wait_for(ANSWERS)
 
     # Those that came afterwards were told so, and nothing of theirs was begun.
     assert clients.outcomes.keys() == ALL_WELL | REFUSED
-    loaded.assert_each_message_arrived_once(clients)
-    assert list((loaded.site.directory / "mail" / "new").iterdir()) == []
+    assert_each_message_arrived_once(mail, clients)
+    assert list((served.directory / "mail" / "new").iterdir()) == []
