@@ -5,17 +5,16 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.deploy.site import SERVER_NAME, Site
+from tests.deploy.site import Site
 from tests.factories import contact_body
 from tests.waiting import wait_until
 
-CONNECTIONS_OF_A_CLIENT = 32
 CLIENTS_OF_EACH_KIND = 4
 
 _clients = itertools.starmap("127.{}.{}.{}".format, itertools.product(range(64, 255), range(256), range(1, 255)))
@@ -24,24 +23,6 @@ _clients = itertools.starmap("127.{}.{}.{}".format, itertools.product(range(64, 
 def new_client() -> str:
     """An address that no other request has. Threads may ask at once, because no step of this runs Python."""
     return next(_clients)
-
-
-@contextmanager
-def holding_connections(site: Site, client: str, named: Mapping[str, str] | None = None) -> Iterator[None]:
-    """The client has as many connections as it may, each with a form that is begun and never ends.
-
-    ``named`` are header fields that tell nginx who the client is.
-    """
-    fields = {"Host": SERVER_NAME, "Content-Length": "999", "Expect": "100-continue"} | dict(named or {})
-    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    with ExitStack() as stack:
-        for _ in range(CONNECTIONS_OF_A_CLIENT):
-            connection = stack.enter_context(site.connect(client))
-            connection.sendall(f"POST /contact.php HTTP/1.1\r\n{head}\r\n".encode())
-            # nginx says so once it has counted the connection.
-            assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
-        assert site.request("GET", "/api", client=client, headers=named).code == "internal_error"
-        yield
 
 
 @dataclass

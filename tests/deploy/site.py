@@ -80,14 +80,14 @@ class Site:
 
     directory: Path
     environ: Mapping[str, str] = field(default_factory=dict)
+    """Settings beside the shipped ones. Without SMTP_HOST messages are stored."""
     changes: Mapping[str, str] = field(default_factory=dict)
     """What stands in the site's configuration, and what shall stand there."""
     sites: Mapping[str, str] = field(default_factory=lambda: OWN_MACHINE)
     """The files in sites-enabled/."""
-    https_port: int = field(default_factory=free_port)
-    http_port: int = field(default_factory=free_port)
-    instances: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    nginx: subprocess.Popen[bytes] = field(init=False)
+    https_port: int = field(init=False, default_factory=free_port)
+    http_port: int = field(init=False, default_factory=free_port)
+    instances: dict[str, subprocess.Popen[bytes]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._authority = trustme.CA()
@@ -123,17 +123,13 @@ class Site:
         main.write_text(_MAIN.format(directory=self.directory, user=user, relay=RELAY, relayed=RELAYED))
         return main
 
-    def start_nginx(self) -> None:
-        self.nginx = subprocess.Popen(["nginx", "-c", str(self.render())], stderr=subprocess.DEVNULL)
-        wait_until((self.directory / "nginx.pid").exists)  # it listens by then
-
     def start(self, *instances: str) -> None:
         """Start what the unit starts, and return once all of it serves."""
         for instance in instances:
             (self.directory / "run" / instance).mkdir(parents=True, exist_ok=True)
             moved = moved_environment(instance, self.directory / "run")
             kept = {"PATH": os.environ["PATH"], "MAIL_DIR": f"{self.directory}/mail"}
-            with self._log_of(instance).open("ab") as log:
+            with (self.directory / "log" / f"{instance}.log").open("ab") as log:
                 self.instances[instance] = subprocess.Popen(
                     [f"{sys.prefix}/bin/gunicorn"],
                     cwd=ROOT,
@@ -159,11 +155,8 @@ class Site:
         for process in processes:
             process.wait(START_SECONDS)
 
-    def _log_of(self, instance: str) -> Path:
-        return self.directory / "log" / f"{instance}.log"
-
     def log(self, instance: str) -> str:
-        return self._log_of(instance).read_text()
+        return (self.directory / "log" / f"{instance}.log").read_text()
 
     def worker(self, instance: str) -> int:
         """The process id of the instance's newest worker."""
@@ -219,22 +212,17 @@ class Site:
 
 
 @contextmanager
-def site(
-    directory: Path,
-    *instances: str,
-    environ: Mapping[str, str] | None = None,
-    changes: Mapping[str, str] | None = None,
-    sites: Mapping[str, str] = OWN_MACHINE,
-) -> Iterator[Site]:
-    """The site with these instances; without SMTP_HOST in ``environ`` messages are stored."""
-    served = Site(directory, environ or {}, changes or {}, sites)
-    served.start_nginx()
+def site(directory: Path, *instances: str, **given: Mapping[str, str]) -> Iterator[Site]:
+    """The site with these instances, and with what else is given to it."""
+    served = Site(directory, **given)
+    nginx = subprocess.Popen(["nginx", "-c", str(served.render())], stderr=subprocess.DEVNULL)
     try:
+        wait_until((directory / "nginx.pid").exists)  # it listens by then
         served.start(*instances)
         yield served
     finally:
-        served.nginx.terminate()
-        served.nginx.wait(START_SECONDS)
+        nginx.terminate()
+        nginx.wait(START_SECONDS)
         served.stop(*served.instances)
 
 

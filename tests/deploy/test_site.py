@@ -7,9 +7,10 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import product
@@ -22,7 +23,7 @@ import pytest
 from tests.api.exchanges import CASES, SERVICE_DESC, Row
 from tests.api.fields import hold
 from tests.client import validate_response
-from tests.deploy.load import CONNECTIONS_OF_A_CLIENT, holding_connections, new_client
+from tests.deploy.load import new_client
 from tests.deploy.site import INSTANCES, OWN_NAME, RELAY, RELAYED, SERVER_NAME, Answer, Site, site
 from tests.deploy.website import BESIDE, NAMED, website
 from tests.factories import API_QUOTA, LOG_TIME, contact_body
@@ -30,10 +31,9 @@ from tests.server.test_exchanges import ROWS as OF_GUNICORN
 from tests.waiting import wait_until
 
 QUOTA = API_QUOTA.quota
+CONNECTIONS_OF_A_CLIENT = 32
 HSTS, A_YEAR = "Strict-Transport-Security", "max-age=31536000"
 ACME = "/.well-known/acme-challenge"
-
-
 PLACES = {"alone": SERVER_NAME, "named": OWN_NAME, "beside": SERVER_NAME}
 """Where the service is installed, and its name there."""
 SAID_OF_TLS = {"alone": A_YEAR, "named": A_YEAR, "beside": None}
@@ -309,20 +309,36 @@ def test_a_service_that_is_down_is_an_internal_error_and_no_log_shows_what_a_cli
     assert time.utcoffset() == begun.utcoffset()
 
 
+@pytest.fixture
+def _hanging(tmp_path: Path) -> Iterator[None]:
+    """Sockets on which nobody answers stand in for the processes."""
+    with ExitStack() as stack:
+        for instance in INSTANCES:
+            path = tmp_path / "run" / instance / "gunicorn.sock"
+            path.parent.mkdir(parents=True)
+            stack.enter_context(socket.create_server(str(path), family=socket.AF_UNIX))
+        yield
+
+
+@pytest.mark.usefixtures("_hanging")
 def test_a_form_that_a_process_may_have_is_sent_to_no_other(tmp_path: Path) -> None:
-    with site(tmp_path, *INSTANCES, changes={"proxy_read_timeout 60s": "proxy_read_timeout 1s"}) as served:
-        workers = [served.worker(instance) for instance in INSTANCES]
-        for worker in workers:
-            os.kill(worker, signal.SIGSTOP)
-        try:
-            answer = served.request("POST", "/api/v1/contact", body=contact_body())
-        finally:
-            for worker in workers:
-                os.kill(worker, signal.SIGCONT)
+    with site(tmp_path, changes={"proxy_read_timeout 60s": "proxy_read_timeout 1s"}) as served:
+        answer = served.request("POST", "/api/v1/contact", body=contact_body())
         wait_for_line(served, f' {id_of(answer)} 500 "504" ')
 
     assert answer.code == "internal_error"
     validate(answer, "POST", "/api/v1/contact")
+
+
+@pytest.mark.usefixtures("_hanging")
+def test_who_gives_up_its_requests_frees_no_place_in_the_service(tmp_path: Path) -> None:
+    with site(tmp_path) as served:
+        for _ in range(2 * CONNECTIONS_OF_A_CLIENT):
+            with served.connect() as connection:
+                connection.sendall(b"GET /api HTTP/1.1\r\nHost: a\r\n\r\n")
+        wait_until(lambda: logs(served).count(' 500 "-" ') == CONNECTIONS_OF_A_CLIENT)
+
+        assert served.sockets == len(INSTANCES) + CONNECTIONS_OF_A_CLIENT
 
 
 def test_the_clients_of_a_killed_process_are_served_by_the_other_one_at_once(tmp_path: Path) -> None:
@@ -339,31 +355,6 @@ def test_the_clients_of_a_killed_process_are_served_by_the_other_one_at_once(tmp
         assert [answer.status for answer in answers] == [200] * 40
         assert stored(served) == len(clients)
         wait_until(lambda: '"route": "/api"' in served.log("1"))
-
-
-def test_a_client_that_is_too_slow_is_cut_off_without_a_word(tmp_path: Path) -> None:
-    changes = {"client_header_timeout 10s": "client_header_timeout 1s"}
-    with site(tmp_path, changes=changes) as served, served.connect() as connection:
-        connection.sendall(b"GET /api HTTP/1.1\r\n")
-
-        assert connection.recv(1) == b""
-
-
-def test_who_gives_up_its_requests_frees_no_place_in_the_service(tmp_path: Path) -> None:
-    with site(tmp_path, "0") as served:
-        worker = served.worker("0")
-        os.kill(worker, signal.SIGSTOP)  # no request ends in the meantime
-        try:
-            before = served.sockets
-            for _ in range(2 * CONNECTIONS_OF_A_CLIENT):
-                with served.connect() as connection:
-                    connection.sendall(b"GET /api HTTP/1.1\r\nHost: a\r\n\r\n")
-            wait_until(lambda: logs(served).count(' 500 "-" ') == CONNECTIONS_OF_A_CLIENT)
-            taken = served.sockets - before
-        finally:
-            os.kill(worker, signal.SIGCONT)
-
-    assert taken == CONNECTIONS_OF_A_CLIENT
 
 
 TOO_FAST = {
@@ -414,10 +405,17 @@ def test_a_client_has_one_quota(served: Site, addresses: list[str]) -> None:
 @pytest.mark.parametrize("prefix", ["::ffff:", "64:ff9b::"])
 def test_a_client_that_holds_all_its_connections_stops_no_other_one(served: Site, prefix: str) -> None:
     """In either notation an IPv4 client is one of its own."""
-    with holding_connections(served, RELAY, {RELAYED: f"{prefix}198.18.5.1"}):
-        others = [ask_as(served, f"{prefix}198.18.5.{number}") for number in range(2, 22)]
+    form = f"POST /contact.php HTTP/1.1\r\nHost: a\r\n{RELAYED}: {prefix}198.18.5.1\r\nContent-Length: 999\r\n"
+    with ExitStack() as stack:
+        for _ in range(CONNECTIONS_OF_A_CLIENT):
+            connection = stack.enter_context(served.connect(RELAY))
+            connection.sendall(f"{form}Expect: 100-continue\r\n\r\n".encode())
+            assert connection.recv(100).startswith(b"HTTP/1.1 100 ")  # nginx has counted it by then
+        refused = ask_as(served, f"{prefix}198.18.5.1")
+        others = [ask_as(served, f"{prefix}198.18.5.{number}").status for number in range(2, 22)]
+        wait_until(lambda: served.sockets == len(INSTANCES))  # no process has a form that is not whole
 
-    assert [answer.status for answer in others] == [200] * 20
+    assert (refused.code, others) == ("internal_error", [200] * 20)
     wait_until(lambda: ask_as(served, "198.18.5.1").status == 200)
 
 

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.deploy.load import holding_connections, new_client
-from tests.deploy.site import INSTANCES, Site
-from tests.deploy.website import BESIDE, NAMED, PAGES, UNTOUCHED, exchange, website, website_log
-from tests.waiting import wait_until
+from tests.deploy.load import new_client
+from tests.deploy.site import Site
+from tests.deploy.website import BESIDE, NAMED, UNTOUCHED, exchange, website, website_log
 
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Site]]:
-    """The website with the service under its name or under another one, and without it."""
+    """The website with the service, whose processes are down, under its name or under another one, and without it."""
     assert "public-web-interface" not in UNTOUCHED
     with (
-        website(tmp_path_factory.mktemp("beside"), BESIDE, *INSTANCES) as beside,
+        website(tmp_path_factory.mktemp("beside"), BESIDE) as beside,
         website(tmp_path_factory.mktemp("named"), NAMED) as named,
         website(tmp_path_factory.mktemp("without"), {"website": UNTOUCHED}) as without,
     ):
         yield {"beside": beside, "named": named, "without": without}
-
-
-@pytest.fixture
-def beside(sites: dict[str, Site]) -> Site:
-    return sites["beside"]
 
 
 def asking(line: str, *fields: str, body: bytes = b"") -> bytes:
@@ -75,7 +68,8 @@ def test_the_website_redirects_whoever_comes_in_clear(sites: dict[str, Site], at
     assert b"\r\nLocation: https://www.example.com/contact.php?x=1\r\n" in ours[0]
 
 
-def test_the_website_logs_nothing_of_the_service(beside: Site) -> None:
+def test_the_website_logs_nothing_of_the_service(sites: dict[str, Site]) -> None:
+    beside = sites["beside"]
     errors = beside.directory / "log" / "website.error.log"
     before, errors_before = website_log(beside), errors.read_text()
 
@@ -88,22 +82,8 @@ def test_the_website_logs_nothing_of_the_service(beside: Site) -> None:
     assert re.findall(r'request: "(\S+ \S+) ', errors.read_text().removeprefix(errors_before)) == ["GET /last"]
 
 
-def test_slow_clients_are_limited_and_reach_no_process(beside: Site) -> None:
-    greedy = new_client()
-    # Once earlier requests have ended, only the sockets that listen are left.
-    wait_until(lambda: beside.sockets == len(INSTANCES))
+@pytest.mark.parametrize("path", ["/api", "/openapi.json", "/contact.php"])
+def test_a_service_that_is_down_is_an_internal_error(sites: dict[str, Site], path: str) -> None:
+    answer = sites["beside"].request("GET", path)
 
-    with holding_connections(beside, greedy):
-        page = beside.request("GET", "/", client=greedy)
-        assert beside.sockets == len(INSTANCES)
-
-    assert page.body.decode() == PAGES["index.html"]
-
-
-def test_a_service_that_is_down_is_an_internal_error_and_the_website_stays(tmp_path: Path) -> None:
-    with website(tmp_path, BESIDE) as down:
-        answers = [down.request("GET", path) for path in ("/api", "/openapi.json", "/contact.php")]
-        page = down.request("GET", "/")
-
-    assert [(answer.status, answer.code) for answer in answers] == [(500, "internal_error")] * 3
-    assert page.body.decode() == PAGES["index.html"]
+    assert (answer.status, answer.code) == (500, "internal_error")
