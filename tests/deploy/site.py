@@ -237,14 +237,10 @@ def installed_files(*instances: str) -> dict[str, str]:
     return texts | {"conf.d/public-web-interface.conf": kept}
 
 
-def read_unit(name: str = "public-web-interface@.service") -> configparser.ConfigParser:
-    """A unit with what stands in the folders for all units whose names begin alike (systemd.unit(5))."""
+def read_unit() -> configparser.ConfigParser:
+    """The unit of the instances, with the last value of a name that it has more than once."""
     unit = configparser.ConfigParser(strict=False, interpolation=None)
-    unit.optionxform = str  # type: ignore[assignment,method-assign]  # names in units keep their case
-    folders = [
-        path for path in (DEPLOY / "systemd").glob("*.d") if name.startswith(path.name.removesuffix(".service.d"))
-    ]
-    unit.read([DEPLOY / "systemd" / name, *(file for folder in sorted(folders) for file in folder.iterdir())])
+    unit.read(DEPLOY / "systemd" / "public-web-interface@.service")
     return unit
 
 

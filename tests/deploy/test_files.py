@@ -30,7 +30,9 @@ def read(pattern: str) -> str:
     return "\n".join(path.read_text() for path in sorted(DEPLOY.glob(pattern)))
 
 
-HTTP, ANSWERS, LOCATION = (read(f"nginx/snippets/{name}.conf") for name in ("http", "answers", "service"))
+HTTP, ANSWERS, LOCATION, SERVER, LIMITS = (
+    read(f"nginx/snippets/{name}.conf") for name in ("http", "answers", "service", "server", "limits")
+)
 ENVIRONMENT = read("public-web-interface.env")
 NAMES = ("@.service", "-failure@.service", "-watch.service")
 INSTANCE, FAILURE, WATCH = (read(f"systemd/public-web-interface{name}") for name in NAMES)
@@ -110,11 +112,7 @@ LINES = {
     "no connection of nginx that is kept": (read("nginx/**/*.conf"), "^ *keepalive |header Connection", []),
     "whose requests end with it": (LOCATION, "proxy_http_version ", "1.0;"),
     "nor one of gunicorn": ((ROOT / "gunicorn.conf.py").read_text(), "^keepalive = ", "0"),
-    "an end to a client that sends no whole head": (
-        read("nginx/snippets/server.conf"),
-        "^client_header_timeout ",
-        "10s;",
-    ),
+    "an end to a client that sends no whole head": (SERVER, "^client_header_timeout ", "10s;"),
     "the address of a client, not what it says": (LOCATION, "header X-Forwarded-For ", "$remote_addr;"),
     "what the service reads, and no other field": (LOCATION, r"header .* \$http_", READ),
 }
@@ -149,8 +147,8 @@ def test_there_is_enough(text: str, line: str, least: float) -> None:
 
 
 def test_a_client_may_open_twice_what_nginx_serves_it_at_a_time_over_either_version_of_http() -> None:
-    (streams,) = re.findall("http2_max_concurrent_streams (.*);", read("nginx/snippets/server.conf"))
-    (served,) = re.findall("limit_conn public_web_interface_clients (.*);", read("nginx/snippets/limits.conf"))
+    (streams,) = re.findall("http2_max_concurrent_streams (.*);", SERVER)
+    (served,) = re.findall("limit_conn public_web_interface_clients (.*);", LIMITS)
 
     assert streams == served
     assert re.findall("ct count over (.*?) }", read("nftables/*")) == [str(2 * int(served))] * 3

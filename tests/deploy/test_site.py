@@ -402,21 +402,27 @@ def test_a_client_has_one_quota(served: Site, addresses: list[str]) -> None:
     assert ask_as(served, "2001:db8:0:8::1").status == 200
 
 
-@pytest.mark.parametrize("prefix", ["::ffff:", "64:ff9b::"])
-def test_a_client_that_holds_all_its_connections_stops_no_other_one(served: Site, prefix: str) -> None:
-    """In either notation an IPv4 client is one of its own."""
-    form = f"POST /contact.php HTTP/1.1\r\nHost: a\r\n{RELAYED}: {prefix}198.18.5.1\r\nContent-Length: 999\r\n"
+OTHERS = {
+    "198.18.4.1": "198.18.4.2",
+    "::ffff:198.18.5.1": "::ffff:198.18.5.2",
+    "64:ff9b::198.18.6.1": "64:ff9b::198.18.6.2",
+    "2001:db8:9:1::1": "2001:db8:9:2::1",
+}
+
+
+@pytest.mark.parametrize(("client", "other"), OTHERS.items(), ids=OTHERS)
+def test_a_client_that_holds_all_its_connections_stops_no_other_one(served: Site, client: str, other: str) -> None:
+    form = f"POST /contact.php HTTP/1.1\r\nHost: a\r\n{RELAYED}: {client}\r\nContent-Length: 999\r\n"
     with ExitStack() as stack:
         for _ in range(CONNECTIONS_OF_A_CLIENT):
             connection = stack.enter_context(served.connect(RELAY))
             connection.sendall(f"{form}Expect: 100-continue\r\n\r\n".encode())
             assert connection.recv(100).startswith(b"HTTP/1.1 100 ")  # nginx has counted it by then
-        refused = ask_as(served, f"{prefix}198.18.5.1")
-        others = [ask_as(served, f"{prefix}198.18.5.{number}").status for number in range(2, 22)]
+        refused, answered = ask_as(served, client), ask_as(served, other)
         wait_until(lambda: served.sockets == len(INSTANCES))  # no process has a form that is not whole
 
-    assert (refused.code, others) == ("internal_error", [200] * 20)
-    wait_until(lambda: ask_as(served, "198.18.5.1").status == 200)
+    assert (refused.code, answered.status) == ("internal_error", 200)
+    wait_until(lambda: ask_as(served, client).status == 200)
 
 
 NETWORKS = {
