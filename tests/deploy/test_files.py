@@ -211,13 +211,6 @@ def test_nginx_answers_with_the_bodies_of_the_service(location: str, error: ApiE
     assert json.loads(body) == envelope.failure(error, retry_after=None, docs=f"https://$server_name{DOCUMENT}")
 
 
-def test_every_error_of_nginx_s_own_has_an_answer() -> None:
-    """Some of these no client can make nginx answer as it is set up here."""
-    answered = " ".join(re.findall("^error_page (.*) = ", LOCATION, re.MULTILINE)).split()
-
-    assert {"400", "413", "414", "431", "494", "500", "502", "503", "504"} <= set(answered)
-
-
 @pytest.mark.parametrize(("field", "position"), [("quota", 0), ("window", 1)])
 def test_nginx_states_the_policies_of_the_service(field: str, position: int) -> None:
     (table,) = re.findall(rf"map \$request_uri \$public_web_interface_{field} {{\n(.*?)}}", HTTP, re.DOTALL)

@@ -163,7 +163,6 @@ REQUESTS = {
     "garbage": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
     "no host": b"GET /api HTTP/1.1\r\n\r\n",
     "two hosts": b"GET /api HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-    "lower-case method": b"get /api HTTP/1.1\r\nHost: a\r\n\r\n",
     "unknown version": b"GET /api HTTP/9.9\r\nHost: a\r\n\r\n",
     "target too long": b"GET /" + b"a" * 33_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
     "target too long for gunicorn": b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -171,7 +170,6 @@ REQUESTS = {
     "raw non-ASCII, which gunicorn refuses": "GET /api/ñ HTTP/1.1\r\nHost: a\r\n\r\n".encode(),
     "bad escape": b"GET /api/%zz HTTP/1.1\r\nHost: a\r\n\r\n",
     "place of an answer": b"GET /../public-web-interface/unavailable HTTP/1.1\r\nHost: a\r\n\r\n",
-    "length of letters": POST + b"Content-Length: abc\r\n\r\n{}",
     "unknown transfer coding": POST + b"Transfer-Encoding: zip\r\n\r\n",
 }
 
@@ -272,7 +270,6 @@ def test_tls_1_2_has_the_strong_ciphers_alone_and_the_client_chooses(
 OVER_HTTP_2 = {
     "form": (["--json", json.dumps(contact_body())], '"ok":true'),
     "body too large": (["--header", "Expect:", "--data", "a" * 100_000], '"reason":"too_large"'),
-    "bad escape": (["--request-target", "/api/%zz"], '"reason":"http"'),
     "target too long for gunicorn": (["--request-target", "/" + "~" * 32_000], '"reason":"http"'),
     "target too long for nginx, which does not answer": (["--request-target", "/" + "~" * 33_000], ""),
 }
@@ -403,7 +400,6 @@ def test_a_client_has_one_quota(served: Site, addresses: list[str]) -> None:
 
 
 OTHERS = {
-    "198.18.4.1": "198.18.4.2",
     "::ffff:198.18.5.1": "::ffff:198.18.5.2",
     "64:ff9b::198.18.6.1": "64:ff9b::198.18.6.2",
     "2001:db8:9:1::1": "2001:db8:9:2::1",
@@ -428,7 +424,6 @@ def test_a_client_that_holds_all_its_connections_stops_no_other_one(served: Site
 NETWORKS = {
     "203.0.113.77": "203.0.113.0/24",
     "2001:db8:1:2:3:4:5:6": "2001:db8:1::/48",
-    "2001:db8:2::6": "2001:db8:2::/48",
     "2001::6": "2001::/48",
     "::1": "::/48",
     "::ffff:203.0.114.77": "203.0.114.0/24",

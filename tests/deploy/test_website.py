@@ -43,6 +43,7 @@ OF_THE_WEBSITE = {
     "place of an answer": asking("GET /public-web-interface/malformed"),
     "place of an answer, below a folder": asking("GET /x/../public-web-interface/malformed"),
     "place of an answer, above the root": asking("GET /../public-web-interface/malformed"),
+    "in clear, which it redirects": asking("GET /contact.php?x=1"),
     "no host": b"GET /missing HTTP/1.1\r\n\r\n",
     "header too long": asking("GET /", "X-Long: " + "a" * 17_000),
     "garbage": b"\x16\x03\x01\r\n\r\n",
@@ -50,22 +51,14 @@ OF_THE_WEBSITE = {
 }
 
 
-@pytest.mark.parametrize("request_bytes", OF_THE_WEBSITE.values(), ids=OF_THE_WEBSITE)
+@pytest.mark.parametrize("name", OF_THE_WEBSITE)
 @pytest.mark.parametrize("at", ["beside", "named"])
 def test_the_website_answers_and_logs_as_if_the_service_were_not_there(
-    sites: dict[str, Site], at: str, request_bytes: bytes
+    sites: dict[str, Site], at: str, name: str
 ) -> None:
-    assert exchange(sites[at], request_bytes) == exchange(sites["without"], request_bytes)
+    request, in_clear = OF_THE_WEBSITE[name], name == "in clear, which it redirects"
 
-
-@pytest.mark.parametrize("at", ["beside", "named"])
-def test_the_website_redirects_whoever_comes_in_clear(sites: dict[str, Site], at: str) -> None:
-    request = asking("GET /contact.php?x=1")
-
-    ours, theirs = (exchange(place, request, place.http_port) for place in (sites[at], sites["without"]))
-
-    assert ours == theirs
-    assert b"\r\nLocation: https://www.example.com/contact.php?x=1\r\n" in ours[0]
+    assert exchange(sites[at], request, in_clear=in_clear) == exchange(sites["without"], request, in_clear=in_clear)
 
 
 def test_the_website_logs_nothing_of_the_service(sites: dict[str, Site]) -> None:

@@ -27,11 +27,11 @@ def website_log(site: Site) -> str:
     return (site.directory / "log" / "website.log").read_text()
 
 
-def exchange(site: Site, request: bytes, port: int | None = None) -> tuple[bytes, str]:
+def exchange(site: Site, request: bytes, *, in_clear: bool = False) -> tuple[bytes, str]:
     """All that nginx answers to these bytes, and its line in the website's log, both without the time and the port."""
     before = website_log(site)
     (site.directory / "website" / "pages" / "uploads" / "film").unlink(missing_ok=True)
-    with site.open(port) as connection:
+    with site.open(site.http_port if in_clear else None) as connection:
         connection.sendall(request)
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
     wait_until(lambda: website_log(site) != before)
