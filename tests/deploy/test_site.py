@@ -409,13 +409,14 @@ OTHERS = {
 @pytest.mark.parametrize(("client", "other"), OTHERS.items(), ids=OTHERS)
 def test_a_client_that_holds_all_its_connections_stops_no_other_one(served: Site, client: str, other: str) -> None:
     form = f"POST /contact.php HTTP/1.1\r\nHost: a\r\n{RELAYED}: {client}\r\nContent-Length: 999\r\n"
+    wait_until(lambda: served.sockets == len(INSTANCES))  # earlier requests have ended
     with ExitStack() as stack:
         for _ in range(CONNECTIONS_OF_A_CLIENT):
             connection = stack.enter_context(served.connect(RELAY))
             connection.sendall(f"{form}Expect: 100-continue\r\n\r\n".encode())
             assert connection.recv(100).startswith(b"HTTP/1.1 100 ")  # nginx has counted it by then
+        assert served.sockets == len(INSTANCES)  # no process has a form that is not whole
         refused, answered = ask_as(served, client), ask_as(served, other)
-        wait_until(lambda: served.sockets == len(INSTANCES))  # no process has a form that is not whole
 
     assert (refused.code, answered.status) == ("internal_error", 200)
     wait_until(lambda: ask_as(served, client).status == 200)
