@@ -345,6 +345,7 @@ def test_the_clients_of_a_killed_process_are_served_by_the_other_one_at_once(tmp
         process.kill()  # as the kernel does when memory runs out
         os.kill(worker, signal.SIGKILL)
         process.wait()
+        wait_until(lambda: served.sockets == 1)
         answers = [served.request("POST", "/contact.php", client=client, body=contact_body()) for client in clients]
         served.start("1")
         answers += [served.request("GET", "/api", client=client) for client in clients]
