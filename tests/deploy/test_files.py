@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -30,8 +31,8 @@ def read(pattern: str) -> str:
     return "\n".join(path.read_text() for path in sorted(DEPLOY.glob(pattern)))
 
 
-HTTP, ANSWERS, LOCATION, SERVER, LIMITS = (
-    read(f"nginx/snippets/{name}.conf") for name in ("http", "answers", "service", "server", "limits")
+HTTP, ANSWERS, LOCATION, SERVER, LIMITS, TLS = (
+    read(f"nginx/snippets/{name}.conf") for name in ("http", "answers", "service", "server", "limits", "tls")
 )
 ENVIRONMENT = read("public-web-interface.env")
 NAMES = ("@.service", "-failure@.service", "-watch.service")
@@ -112,6 +113,7 @@ LINES = {
     "no connection of nginx that is kept": (read("nginx/**/*.conf"), "^ *keepalive |header Connection", []),
     "whose requests end with it": (LOCATION, "proxy_http_version ", "1.0;"),
     "nor one of gunicorn": ((ROOT / "gunicorn.conf.py").read_text(), "^keepalive = ", "0"),
+    "no version of TLS before 1.2": (TLS, "^ssl_protocols ", "TLSv1.2 TLSv1.3;"),
     "an end to a client that sends no whole head": (SERVER, "^client_header_timeout ", "10s;"),
     "the address of a client, not what it says": (LOCATION, "header X-Forwarded-For ", "$remote_addr;"),
     "what the service reads, and no other field": (LOCATION, r"header .* \$http_", READ),
@@ -124,6 +126,15 @@ def test_the_files_say(text: str, line: str, values: str | list[str]) -> None:
     found = re.findall(rf"(?:{line})(.*)", text, re.MULTILINE)
 
     assert found == (values if isinstance(values, list) else [values])
+
+
+def test_each_cipher_of_tls_1_2_has_forward_secrecy_and_authenticated_encryption() -> None:
+    (ciphers,) = re.findall("ssl_ciphers (.*);", TLS)
+    context = ssl.create_default_context()
+    context.set_ciphers(f"{ciphers}:@SECLEVEL=0")
+
+    found = {(it["kea"], it["aead"]) for it in context.get_ciphers() if it["protocol"] != "TLSv1.3"}
+    assert found == {("kx-ecdhe", True)}
 
 
 # A process holds a connection to the mail server, one to Redis and the file of a message for each of its threads.
