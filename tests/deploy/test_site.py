@@ -162,7 +162,6 @@ FORMS = {
 REQUESTS = {
     "garbage": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
     "no host": b"GET /api HTTP/1.1\r\n\r\n",
-    "two hosts": b"GET /api HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
     "unknown version": b"GET /api HTTP/9.9\r\nHost: a\r\n\r\n",
     "target too long": b"GET /" + b"a" * 33_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
     "target too long for gunicorn": b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -260,7 +259,6 @@ def test_a_client_of_tls_1_2_has_the_cipher_that_suits_it_best(served: Site, fir
 OVER_HTTP_2 = {
     "form": (["--json", json.dumps(contact_body())], '"ok":true'),
     "body too large": (["--header", "Expect:", "--data", "a" * 100_000], '"reason":"too_large"'),
-    "target too long for gunicorn": (["--request-target", "/" + "~" * 32_000], '"reason":"http"'),
     "target too long for nginx, which does not answer": (["--request-target", "/" + "~" * 33_000], ""),
 }
 
