@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 import time
@@ -14,6 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 import trustme
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
 from app.mail import smtp
 from app.mail.failures import failure_of
@@ -27,6 +30,7 @@ from tests.mail.clock import run_short_after
 from tests.mail.conftest import CONTENT, MakeMailer, MakeSender, kept
 from tests.mail.server import ACCOUNT, HOST, Act, Arrival, Connection, Replies, Security, SmtpServer, authority
 from tests.mail.service import Clock
+from tests.waiting import wait_until
 
 TAKEN = "taken"
 WAITING, IN_DOUBT, REFUSED = State.WAITING, State.IN_DOUBT, State.REFUSED
@@ -382,3 +386,35 @@ def test_addresses_that_swallow_connections_leave_time_for_the_next(
 
     assert [arrival.content for arrival in server.taken] == [message.content]
     assert shares == [20, 20, 20]
+
+
+@pytest.mark.parametrize("security", ["none", "starttls", "tls"])
+def test_a_server_that_is_not_ours_takes_a_login_and_a_message(
+    make_mailer: MakeMailer, message: Message, security: Security
+) -> None:
+    arrivals: list[tuple[Any, ...]] = []
+
+    class Handler:
+        async def handle_DATA(self, _server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+            arrivals.append((envelope.mail_from, envelope.rcpt_tos, envelope.content, session.authenticated))
+            return "250 OK"
+
+    ours = SmtpServer(security=security, account=ACCOUNT)
+    controller = Controller(
+        Handler(),
+        hostname=HOST,
+        port=ours.port,
+        ssl_context=ours.tls if security == "tls" else None,
+        tls_context=ours.tls if security == "starttls" else None,
+        require_starttls=security == "starttls",
+        auth_require_tls=security == "starttls",
+        authenticator=lambda *arguments: AuthResult(success=arguments[-1] == tuple(map(str.encode, ACCOUNT))),
+    )
+    controller.start()
+    mailer = make_mailer(ours)
+    mailer.deliver(message)
+    mailer.close()
+    wait_until(lambda: not asyncio.all_tasks(controller.loop))  # else the connection would not be closed
+    controller.stop()
+
+    assert arrivals == [("web@example.com", [VENTAS], message.content, True)]
