@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -65,75 +64,44 @@ def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False)
 
 
-@dataclass(frozen=True)
-class Firing:
-    """An alert as it fires, at some second."""
-
-    second: int
-    alert: str
-    labels: Mapping[str, str]
-    summary: str
+Test = dict[str, Any]
+"""One that promtool makes."""
 
 
-@dataclass
-class Trial:
-    """The rules, tried on some series."""
-
-    series: Series
-    silent: list[tuple[int, str]] = field(default_factory=list)
-    """At these seconds these alerts do not fire."""
-    firing: list[Firing] = field(default_factory=list)
-    counts: list[tuple[int, str, int]] = field(default_factory=list)
-    """At these seconds these alerts fire, each so many times at once."""
-    never: tuple[str, ...] = ()
-    """These alerts fire at no time in the two hours of the trial."""
-
-    def run(self, directory: Path) -> None:
-        """Fail unless promtool agrees."""
-        file = directory / "test.json"  # JSON is YAML
-        file.write_text(json.dumps(self._document()))
-        run = promtool("test", "rules", file)
-        assert run.returncode == 0, run.stdout + run.stderr
-
-    def _document(self) -> dict[str, Any]:
-        alert_tests: list[dict[str, Any]] = [
-            {"eval_time": f"{second}s", "alertname": alert, "exp_alerts": []} for second, alert in self.silent
-        ]
-        alert_tests += [
-            {"eval_time": f"{one.second}s", "alertname": one.alert, "exp_alerts": [_expected(one)]}
-            for one in self.firing
-        ]
-        return {
-            "rule_files": [str(RULES)],
-            "evaluation_interval": f"{STEP}s",
-            "tests": [
-                {
-                    "interval": f"{STEP}s",
-                    "input_series": [
-                        {"series": name, "values": " ".join(map(str, samples))} for name, samples in self.series.items()
-                    ],
-                    "alert_rule_test": alert_tests,
-                    "promql_expr_test": [
-                        *(_count(second, _firing(alert), number) for second, alert, number in self.counts),
-                        *(_count(7200, f"count_over_time({_firing(alert)}[2h])", 0) for alert in self.never),
-                    ],
-                }
-            ],
-        }
-
-
-def _expected(one: Firing) -> dict[str, Any]:
-    rule = alerts()[one.alert]
-    return {
-        "exp_labels": {"severity": rule["labels"]["severity"], **one.labels},
-        "exp_annotations": {"summary": one.summary, "description": rule["annotations"]["description"]},
-    }
-
-
-def _firing(alert: str) -> str:
-    return f'ALERTS{{alertname="{alert}", alertstate="firing"}}'
-
-
-def _count(second: int, series: str, number: int) -> dict[str, Any]:
+def firing(alert: str, second: int, number: int) -> Test:
+    """At this second so many of these alerts fire."""
+    series = f'ALERTS{{alertname="{alert}", alertstate="firing"}}'
     samples = [{"labels": "{}", "value": number}] if number else []
     return {"eval_time": f"{second}s", "expr": f"count({series})", "exp_samples": samples}
+
+
+def never_firing(alert: str) -> Test:
+    """The alert fires at no time in two hours."""
+    series = f'ALERTS{{alertname="{alert}", alertstate="firing"}}'
+    return {"eval_time": "2h", "expr": f"count_over_time({series}[2h])", "exp_samples": []}
+
+
+def shown(alert: str, second: int, labels: Mapping[str, str], summary: str) -> Test:
+    """At this second the alert alone fires, with these labels and words."""
+    rule = alerts()[alert]
+    expected = {
+        "exp_labels": {"severity": rule["labels"]["severity"], **labels},
+        "exp_annotations": {"summary": summary, "description": rule["annotations"]["description"]},
+    }
+    return {"eval_time": f"{second}s", "alertname": alert, "exp_alerts": [expected]}
+
+
+def try_rules(directory: Path, series: Series, *expressions: Test, alert: Test | None = None) -> None:
+    """Fail unless promtool agrees."""
+    inputs = [{"series": name, "values": " ".join(map(str, samples))} for name, samples in series.items()]
+    test = {
+        "interval": f"{STEP}s",
+        "input_series": inputs,
+        "alert_rule_test": [alert] if alert else [],
+        "promql_expr_test": expressions,
+    }
+    document = {"rule_files": [str(RULES)], "evaluation_interval": f"{STEP}s", "tests": [test]}
+    file = directory / "test.json"  # JSON is YAML
+    file.write_text(json.dumps(document))
+    run = promtool("test", "rules", file)
+    assert run.returncode == 0, run.stdout + run.stderr

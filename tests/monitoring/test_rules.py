@@ -15,16 +15,18 @@ from tests.monitoring.rules import (
     MACHINE,
     RULES,
     STEP,
-    Firing,
     Samples,
     Series,
-    Trial,
     alerts,
     at,
     both,
     configuration,
     counter,
+    firing,
+    never_firing,
     promtool,
+    shown,
+    try_rules,
 )
 
 PREFIX = "PublicWebInterface"
@@ -140,148 +142,116 @@ def test_every_alert_is_tried() -> None:
 @pytest.mark.parametrize(("name", "way"), WAYS.items(), ids=WAYS)
 def test_an_alert_fires_at_its_time_and_not_before_and_resolves(tmp_path: Path, name: str, way: Way) -> None:
     series, fires, resolved, labels, summary = way
-    Trial(
-        series,
-        silent=[(fires - STEP, PREFIX + name), (resolved, PREFIX + name)],
-        firing=[Firing(fires, PREFIX + name, labels, summary)],
-        counts=[(resolved - STEP, PREFIX + name, 1)],
-    ).run(tmp_path)
+    alert = PREFIX + name
+    times = {fires - STEP: 0, resolved - STEP: 1, resolved: 0}
+
+    counts = [firing(alert, second, number) for second, number in times.items()]
+    try_rules(tmp_path, series, *counts, alert=shown(alert, fires, labels, summary))
 
 
 FAILING: Samples = [*[1] * MINUTE, *[0] * 20 * MINUTE]
 GONE: Samples = ["stale", *["_"] * 2 * MINUTE]
 """A process that has died and whose place another one takes two minutes later."""
-RESTARTED: Samples = [*FAILING[:12], *GONE, *FAILING[MINUTE:]]
 
-FAILS = f"{PREFIX}MailServerFails"
 
-NEVER_INTERRUPTED: dict[str, Series] = {
-    "one process restarts": {at(0, SERVER): FAILING, at(1, SERVER): RESTARTED},
-    "the only process restarts": {at(0, SERVER): RESTARTED},
-    "one process dies": {at(0, SERVER): FAILING, at(1, SERVER): [*FAILING[:12], "stale"]},
-    "all processes die": both(SERVER, [*FAILING[:12], "stale"]),
-    "a process dies that had found no fault": {
-        at(0, SERVER): FAILING,
-        at(1, SERVER): [*[1] * MINUTE, "stale"],
-    },
+def restart(name: str, good: float, bad: float) -> Series:
+    """The only process restarts after eleven minutes, ten of them bad."""
+    return UP | {at(0, name): [*[good] * MINUTE, *[bad] * 10 * MINUTE, *GONE, *[bad] * 10 * MINUTE]}
+
+
+def messages(state: str) -> Series:
+    return UP | both(f'mail_messages{{state="{state}"}}', [0] * MINUTE + [1] * 20 * MINUTE)
+
+
+ON_THREE_MACHINES: Series = {
+    name.replace(MACHINE, machine): samples
+    for machine, sampled in {"web1": FAILING, "web2": FAILING, "web3": [1] * 20 * MINUTE}.items()
+    for name, samples in both(SERVER, sampled).items()
 }
-
-
-@pytest.mark.parametrize("series", NEVER_INTERRUPTED.values(), ids=NEVER_INTERRUPTED)
-def test_a_fault_goes_on_and_its_time_runs_while_processes_die_and_restart(tmp_path: Path, series: Series) -> None:
-    Trial(UP | series, counts=[(345, FAILS, 0), (360, FAILS, 1), (600, FAILS, 1), (1200, FAILS, 1)]).run(tmp_path)
-
-
-SHARED_STATES = {
-    "MailServerFails": (SERVER, 1, 0),
-    "MailDirFails": (STORAGE, 1, 0),
-    "MessagesWait": (AGE, 0, 3600),
-    "MessagesNeedAHand": ('mail_messages{state="refused"}', 0, 1),
-    "LimitsNotShared": (REDIS, 1, 0),
+THROUGH_A_RESTART = {645: 1, 675: 1, 765: 1, 1185: 1}
+COUNTED: dict[str, tuple[str, Series, dict[int, int]]] = {
+    "the only process restarts while the time runs": (
+        *("MailServerFails", UP | {at(0, SERVER): [*FAILING[:12], *GONE, *FAILING[MINUTE:]]}),
+        {345: 0, 360: 1, 600: 1, 1200: 1},
+    ),
+    "a process dies that had found no fault": (
+        *("MailServerFails", UP | {at(0, SERVER): FAILING, at(1, SERVER): [*[1] * MINUTE, "stale"]}),
+        {345: 0, 360: 1, 600: 1, 1200: 1},
+    ),
+    "a process dies with a fault that the other sees no more": (
+        "MailServerFails",
+        UP
+        | {
+            at(0, SERVER): [*FAILING[: 8 * MINUTE], *[1] * 9 * MINUTE],
+            at(1, SERVER): [*FAILING[: 7 * MINUTE], "stale"],
+        },
+        {465: 1, 480: 0},
+    ),
+    "all processes die": (
+        *("MailServerFails", both(SERVER, [*[0] * 10 * MINUTE, "stale"])),
+        {585 + 3600: 1, 600 + 3600: 0},
+    ),
+    "two machines of three": ("MailServerFails", ON_THREE_MACHINES, {600: 2}),
+    "a restart while messages wait": ("MessagesWait", restart(AGE, 0, 3600), THROUGH_A_RESTART),
+    "a restart while one needs a hand": (
+        *("MessagesNeedAHand", restart('mail_messages{state="refused"}', 0, 1)),
+        THROUGH_A_RESTART,
+    ),
+    "a restart while limits are not shared": ("LimitsNotShared", restart(REDIS, 1, 0), THROUGH_A_RESTART),
+    "a message given up": ("MessagesNeedAHand", messages("given_up"), {600: 1}),
+    "a message that waits": ("MessagesNeedAHand", messages("waiting"), {600: 0}),
 }
+"""What happens, and how many of these alerts fire at these seconds."""
 
 
-@pytest.mark.parametrize(("alert", "state"), SHARED_STATES.items(), ids=SHARED_STATES)
-def test_the_restart_of_the_only_process_ends_no_alert_about_the_machine(
-    tmp_path: Path, alert: str, state: tuple[str, float, float]
+@pytest.mark.parametrize(("alert", "series", "counts"), COUNTED.values(), ids=COUNTED)
+def test_what_processes_share_is_one_alert_of_a_machine_and_ends_with_no_process(
+    tmp_path: Path, alert: str, series: Series, counts: dict[int, int]
 ) -> None:
-    name, good, bad = state
-    series: Series = {at(0, name): [*[good] * MINUTE, *[bad] * 10 * MINUTE, *GONE, *[bad] * 10 * MINUTE]}
-
-    Trial(UP | series, counts=[(second, PREFIX + alert, 1) for second in range(540, 1200, STEP)]).run(tmp_path)
+    try_rules(tmp_path, series, *(firing(PREFIX + alert, second, number) for second, number in counts.items()))
 
 
-def test_a_process_that_died_with_a_fault_does_not_outvote_the_living(tmp_path: Path) -> None:
-    series = UP | {
-        at(0, SERVER): [1] * MINUTE + [0] * 7 * MINUTE + [1] * 9 * MINUTE,
-        at(1, SERVER): [*[1] * MINUTE, *[0] * 6 * MINUTE, "stale"],
-    }
-    Trial(series, counts=[(465, FAILS, 1), (480, FAILS, 0)]).run(tmp_path)
+HOUR = 60 * MINUTE
+MANY = {at(0, OK): counter((10, HOUR))}
 
 
-def test_what_all_processes_said_last_stays_for_an_hour(tmp_path: Path) -> None:
-    series = both(SERVER, [*[0.0] * 10 * MINUTE, "stale"])
-    Trial(series, counts=[(585 + 3600, FAILS, 1), (600 + 3600, FAILS, 0)]).run(tmp_path)
+def errors(*increases: tuple[float, int]) -> Series:
+    return {at(0, ERROR): counter(*increases)}
 
 
-def test_each_machine_has_an_alert_of_its_own(tmp_path: Path) -> None:
-    series = both(SERVER, FAILING)
-    elsewhere = {name.replace(MACHINE, "web2"): samples for name, samples in series.items()}
-    fine = {name.replace(MACHINE, "web3"): [1] * 20 * MINUTE for name in series}
-
-    Trial(series | elsewhere | fine, counts=[(600, FAILS, 2)]).run(tmp_path)
+def forms(failed: float, delivered: float) -> Series:
+    return {at(0, FAILED): counter((failed, HOUR)), at(0, DELIVERED): counter((delivered, HOUR))}
 
 
-@pytest.mark.parametrize(
-    ("state", "messages", "firing"),
-    [("refused", 1, 1), ("in_doubt", 1, 1), ("given_up", 1, 1), ("waiting", 9, 0), ("stored", 9, 0)],
-)
-def test_a_single_message_that_needs_a_hand_is_an_alert(tmp_path: Path, state: str, messages: int, firing: int) -> None:
-    series = UP | both(f'mail_messages{{state="{state}"}}', [0] * MINUTE + [messages] * 20 * MINUTE)
-
-    Trial(series, counts=[(600, f"{PREFIX}MessagesNeedAHand", firing)]).run(tmp_path)
-
-
-RESTART: list[float | str] = [*[1] * MINUTE, 0, 0, *[1] * 20 * MINUTE]
-CLEAN, BROKEN = (10, 60 * MINUTE), counter((10, 60 * MINUTE))
+AWAY = ["_"] * 20 * MINUTE
+STORED, MEMORY = 'mail_oldest_message_age_seconds{state="stored"}', 'rate_limit_storage_in_reach{storage="memory"}'
 HARMLESS: dict[str, tuple[str, Series]] = {
-    "a restart": ("NoAnswer", both("up", RESTART)),
-    "a restart of one process": ("ProcessDown", both("up", RESTART)),
-    "one error at night": (
-        "Errors",
-        {at(0, OK): counter((0.9, 60 * MINUTE)), at(0, ERROR): [*["_"] * 10 * MINUTE, *[1] * 50 * MINUTE]},
-    ),
-    "a form that fails among many": (
-        "FormsFail",
-        {at(0, FAILED): counter((0.05, 60 * MINUTE)), at(0, DELIVERED): counter((0.06, 60 * MINUTE))},
-    ),
-    "few requests, all of which fail": ("Errors", {at(0, ERROR): counter((0.9, 60 * MINUTE))}),
-    "few errors among many requests": (
-        "Errors",
-        {at(0, OK): counter(CLEAN), at(0, ERROR): counter((0.5, 60 * MINUTE))},
-    ),
-    "a minute of errors": (
-        "Errors",
-        {at(0, OK): counter(CLEAN), at(0, ERROR): counter((0, 10 * MINUTE), (10, 1), (0, 49 * MINUTE))},
-    ),
+    "a restart": ("NoAnswer", both("up", [*[1] * MINUTE, 0, 0, *[1] * 20 * MINUTE])),
+    "a form that fails among many": ("FormsFail", forms(0.05, 0.06)),
+    "few requests, all of which fail": ("Errors", errors((0.9, HOUR))),
+    "few errors among many requests": ("Errors", MANY | errors((0.5, HOUR))),
+    "a minute of errors": ("Errors", MANY | errors((0, 10 * MINUTE), (10, 1), (0, 49 * MINUTE))),
     "errors of long ago, when Prometheus comes back": (
         "Errors",
-        {
-            at(0, OK): [*["_"] * 20 * MINUTE, *counter(CLEAN)],
-            at(0, ERROR): [*["_"] * 20 * MINUTE, *[900] * 40 * MINUTE],
-        },
+        {at(0, OK): [*AWAY, *counter((10, HOUR))], at(0, ERROR): [*AWAY, *[900] * 40 * MINUTE]},
     ),
-    "requests that are refused": ("Errors", {at(0, OK.replace("200", "429")): counter(CLEAN)}),
+    "requests that are refused": ("Errors", {at(0, OK.replace("200", "429")): counter((10, HOUR))}),
+    "another service on the same Prometheus": (
+        "Errors",
+        {name.replace(JOB, "other"): samples for name, samples in errors((10, HOUR)).items()},
+    ),
     "one slow request": ("Slow", durations("/api", "0.25", "0.5", 10, slow=1)),
-    "one slow form": ("FormSlow", durations("/contact.php", "5", "10", 1, slow=1)),
     "slow requests, but few": ("Slow", durations("/api", "0.25", "0.5", 2)),
     "slow forms, but few": ("FormSlow", durations("/contact.php", "5", "10", 0.4)),
     "forms that wait for the mail server": ("Slow", durations("/api/v1/contact", "2.5", "5", 10)),
-    "forms within their goal": ("FormSlow", durations("/api/v1/contact", "2.5", "5", 10)),
-    "a message that waits for ten minutes": (
-        "MessagesWait",
-        both(AGE, [STEP * step for step in range(10 * MINUTE)] + [0]),
-    ),
-    "a message that is stored": (
-        "MessagesWait",
-        both('mail_oldest_message_age_seconds{state="stored"}', [90_000] * 10 * MINUTE),
-    ),
-    "limits in the process": (
-        "LimitsNotShared",
-        both('rate_limit_storage_in_reach{storage="memory"}', [1] * 20 * MINUTE),
-    ),
-    "another service on the same Prometheus": (
-        "Errors",
-        {at(0, ERROR).replace(JOB, "other"): BROKEN},
-    ),
+    "a message that is stored": ("MessagesWait", both(STORED, [90_000] * 10 * MINUTE)),
+    "limits in the process": ("LimitsNotShared", both(MEMORY, [1] * 20 * MINUTE)),
 }
 
 
 @pytest.mark.parametrize(("alert", "series"), HARMLESS.values(), ids=HARMLESS)
 def test_what_needs_nobody_is_no_alert(tmp_path: Path, alert: str, series: Series) -> None:
-    quiet = {} if any(name.startswith("up{") for name in series) else UP
-
-    Trial({**quiet, **series}, never=(PREFIX + alert,)).run(tmp_path)
+    try_rules(tmp_path, UP | series, never_firing(PREFIX + alert))
 
 
 @pytest.mark.parametrize("name", alerts())
