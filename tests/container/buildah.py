@@ -32,12 +32,12 @@ class Container:
     """A container in which gunicorn serves."""
 
     server: Server
-    _inside: tuple[str, ...]
-    _stop_signal: str
+    inside: tuple[str, ...]
+    """What runs a command in it."""
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """What a command in the same container says, as with `docker compose exec`."""
-        return subprocess.run([*self._inside, *command], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        """Run a command in the same container, as with `docker compose exec`."""
+        return subprocess.run([*self.inside, *command], capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     @property
     def main_process(self) -> int:
@@ -45,7 +45,7 @@ class Container:
 
     def stop(self) -> int:
         """Tell it to stop as a daemon does; returns its exit status."""
-        os.kill(self.main_process, getattr(signal, self._stop_signal))
+        os.kill(self.main_process, signal.SIGTERM)
         return self.server.process.wait(PATIENCE)
 
 
@@ -77,12 +77,6 @@ class Buildah:
     def __call__(self, *arguments: str) -> str:
         return run(*self.command, *arguments)
 
-    def megabytes(self, image: str) -> int:
-        """How large an image is, with the layers of its base."""
-        number, unit = self("images", "--format", "{{.Size}}", image).split()
-        assert unit == "MB"
-        return int(number)
-
     @contextmanager
     def serving(self, volume: Path, environ: dict[str, str], *mounts: str, user: str = "") -> Iterator[Container]:
         """A container with its own command, whose root cannot be written. The mounts are as Compose writes them."""
@@ -106,7 +100,7 @@ class Buildah:
         with log_file.open("wb") as log:
             serve = ["unshare", "--mount", "sh", "-c", READ_ONLY, str(root), *inside, *self.config["Cmd"]]
             process = subprocess.Popen(serve, stdout=log, stderr=subprocess.STDOUT)
-        container = Container(Server(process, port, log_file), inside, self.config["StopSignal"])
+        container = Container(Server(process, port, log_file), inside)
         try:
             container.server.wait_until_it_answers()
             yield container
