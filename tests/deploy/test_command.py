@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -120,24 +119,12 @@ FAULTS = "SMTP_PORT='x': expected a port from 1 to 65535; SMTP_PASSWORD is not s
 CANNOT_RUN = "CRITICAL - nagios cannot run it: see docs/mail.md, The commands\n"
 TO_ROOT = "sudo: a password is required\n"
 Prepare = Callable[[Machine], object]
+Typed = tuple[str, int, str, str, Prepare]
+"""The words, the exit status, patterns of what is shown and of what is said on standard error, and what was before."""
 
 
-@dataclass(frozen=True)
-class Typed:
-    """What root types, or another user, and what comes of it."""
-
-    words: str
-    status: int
-    shown: str = ""
-    """A pattern of all that is shown,"""
-    said: str = ""
-    """and of what is said on standard error."""
-    prepare: Prepare = lambda _: None
-    user: int = ROOT_USER
-
-
-def by_operator(words: str, status: int, shown: str = "", said: str = "", prepare: Prepare = lambda _: None) -> Typed:
-    return Typed(words, status, shown, said, prepare, OPERATOR)
+def nothing(_: Machine) -> None:
+    """Leave the machine as it is."""
 
 
 def sets(**settings: str) -> Prepare:
@@ -163,48 +150,51 @@ def one_refused(machine: Machine) -> None:
 
 VERSION = rf"{RELEASE}\nPython {re.escape(sys.version.partition(' ')[0])}\n(.*\n)?(?i:gunicorn)==\d.*"
 TWO_FAULTS = sets(SMTP_PORT="x", SMTP_USERNAME="web")
-TYPED = {
-    "mail list": Typed("mail list", 0, r".*\b4711\b.*", "1 undelivered\n"),
-    "mail show": Typed("mail show 4711", 0, ".*Hola.*"),
-    "an empty variable": Typed("mail resend ''", 2, "", ".*the ID is empty\n"),
-    "what looks like a variable": Typed("mail resend '$NOSUCH'", 1, "", r".*\$nosuch is not in MAIL_DIR.*"),
-    "no settings": Typed("mail list", 2, "", ".*/env.*\n", settings_are_not_there),
-    "check": Typed("check", 0, "The settings can be used.\n"),
-    "check, with two faults": Typed("check", 1, "", "SMTP_PORT=.*\nSMTP_PASSWORD .*\n", TWO_FAULTS),
-    "restart": Typed("restart", 0, "release.sh use\n"),
-    "version, whatever the settings": Typed("version", 0, VERSION, "", TWO_FAULTS),
-    "nothing": Typed("", 2, "", USAGE),
-    "another word": Typed("check x", 2, "", USAGE),
-    "another word by an operator": by_operator("version x", 2, "", USAGE),
-    "an operator's show": by_operator("mail show 1", 1, "", TO_ROOT),
-    "an operator's drop": by_operator("mail drop 1 --yes", 1, "", TO_ROOT),
-    "an operator's resend of all": by_operator("mail resend", 1, "", TO_ROOT),
-    "an operator's restart": by_operator("restart", 1, "", TO_ROOT),
-    "status, all well": by_operator("mail status", 0, "OK - nothing is kept\n", "", nothing_kept),
-    "status, one refused": by_operator("mail status", 1, "WARNING - 1 refused\n", "", one_refused),
-    "status, no server": by_operator("mail status", 2, "CRITICAL - .*\n", "", sets(SMTP_PORT=str(free_port()))),
-    "status, two faults": by_operator(
-        "mail status", 2, f"CRITICAL - the settings cannot be used: {FAULTS}\n", "", TWO_FAULTS
-    ),
-    "status, sudo fails": by_operator("mail status", 2, CANNOT_RUN, "", exits("sudo", 1)),
-    "status, nothing is said": by_operator("mail status", 2, CANNOT_RUN, "", exits("systemd-run", 0)),
+SAID_OF_TWO = f"CRITICAL - the settings cannot be used: {FAULTS}\n"
+BY_ROOT: dict[str, Typed] = {
+    "mail list": ("mail list", 0, r".*\b4711\b.*", "1 undelivered\n", nothing),
+    "mail show": ("mail show 4711", 0, ".*Hola.*", "", nothing),
+    "an empty variable": ("mail resend ''", 2, "", ".*the ID is empty\n", nothing),
+    "what looks like a variable": ("mail resend '$NOSUCH'", 1, "", r".*\$nosuch is not in MAIL_DIR.*", nothing),
+    "no settings": ("mail list", 2, "", ".*/env.*\n", settings_are_not_there),
+    "check": ("check", 0, "The settings can be used.\n", "", nothing),
+    "check, with two faults": ("check", 1, "", "SMTP_PORT=.*\nSMTP_PASSWORD .*\n", TWO_FAULTS),
+    "restart": ("restart", 0, "release.sh use\n", "", nothing),
+    "version, whatever the settings": ("version", 0, VERSION, "", TWO_FAULTS),
+    "no words": ("", 2, "", USAGE, nothing),
+    "another word": ("check x", 2, "", USAGE, nothing),
 }
+BY_OPERATOR: dict[str, Typed] = {
+    "another word of an operator": ("version x", 2, "", USAGE, nothing),
+    "an operator's show": ("mail show 1", 1, "", TO_ROOT, nothing),
+    "an operator's drop": ("mail drop 1 --yes", 1, "", TO_ROOT, nothing),
+    "an operator's resend of all": ("mail resend", 1, "", TO_ROOT, nothing),
+    "an operator's restart": ("restart", 1, "", TO_ROOT, nothing),
+    "status, all well": ("mail status", 0, "OK - nothing is kept\n", "", nothing_kept),
+    "status, one refused": ("mail status", 1, "WARNING - 1 refused\n", "", one_refused),
+    "status, no server": ("mail status", 2, "CRITICAL - .*\n", "", sets(SMTP_PORT=str(free_port()))),
+    "status, two faults": ("mail status", 2, SAID_OF_TWO, "", TWO_FAULTS),
+    "status, sudo fails": ("mail status", 2, CANNOT_RUN, "", exits("sudo", 1)),
+    "status, nothing is said": ("mail status", 2, CANNOT_RUN, "", exits("systemd-run", 0)),
+}
+TYPED = [(ROOT_USER, typed) for typed in BY_ROOT.values()] + [(OPERATOR, typed) for typed in BY_OPERATOR.values()]
 
 
-@pytest.mark.parametrize("typed", TYPED.values(), ids=TYPED)
-def test_what_comes_of_a_command(machine: Machine, typed: Typed) -> None:
+@pytest.mark.parametrize(("user", "typed"), TYPED, ids=[*BY_ROOT, *BY_OPERATOR])
+def test_what_comes_of_a_command(machine: Machine, user: int, typed: Typed) -> None:
     """None of these sends a message or drops one."""
+    words, status, shown, said, prepare = typed
     keep(machine.mail_dir, letter(4711))
     with SmtpServer() as server:
         machine.settings(**server.environ)
-        typed.prepare(machine)
+        prepare(machine)
         before = sorted(machine.mail_dir.rglob("*"))
 
-        status, shown, said = machine.type(typed.words, user=typed.user)
+        exited, output, errors = machine.type(words, user=user)
 
-    assert status == typed.status, said
-    assert re.fullmatch(typed.shown, shown, re.DOTALL), shown
-    assert re.fullmatch(typed.said, said, re.DOTALL), said
+    assert exited == status, errors
+    assert re.fullmatch(shown, output, re.DOTALL), output
+    assert re.fullmatch(said, errors, re.DOTALL), errors
     assert server.arrivals == []
     assert sorted(machine.mail_dir.rglob("*")) == before
 
