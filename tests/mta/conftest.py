@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -27,10 +26,9 @@ class Service:
     server: Server
     environ: Mapping[str, str]
 
-    def post(self, **fields: Any) -> tuple[int, str | None]:
-        """What a visitor with an address of its own is answered: the status and the error's code."""
-        response, answer = self.server.new_client().post_form(**fields)
-        return response.status, json.loads(answer).get("error", {}).get("code")
+    def post(self, **fields: Any) -> int:
+        """The status that a visitor with an address of its own is answered."""
+        return self.server.new_client().post_form(**fields)[0].status
 
     def mail(self, command: str) -> subprocess.CompletedProcess[str]:
         """Run ``flask mail`` with the settings of the service."""

@@ -6,15 +6,15 @@ import re
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mta.postfix import HOST, PATIENCE
 from tests.pages import MAIL
 from tests.ports import free_port
+from tests.waiting import wait_until
 
 KEYS = "/etc/dkimkeys"
 PORT = "8891"
@@ -39,48 +39,37 @@ class Signer:
         """The TXT record of that name."""
         return self.record.encode() if name.decode() == f"{self.name}." else None
 
+    @property
+    def milter(self) -> dict[str, str]:
+        """The line of the page for Postfix's main.cf, with another port."""
+        name, _, value = documented("ini").strip().partition(" = ")
+        return {name: value.replace(PORT, str(self.port))}
 
-def milter(port: int) -> dict[str, str]:
-    """The line of the page for Postfix's main.cf, with another port."""
-    name, _, value = documented("ini").strip().partition(" = ")
-    return {name: value.replace(PORT, str(port))}
+    def listens(self) -> bool:
+        with socket.socket() as connection:
+            return connection.connect_ex((HOST, self.port)) == 0
 
 
 @contextmanager
-def signing(canonicalization: str) -> Iterator[Signer]:
+def signing() -> Iterator[Signer]:
     """Runs with the lines of the page, in which only the folder and the port are others."""
     # Not in a directory of pytest's: opendkim gives up root, and nobody but their owner can enter those.
     with tempfile.TemporaryDirectory(prefix="opendkim-") as name:
-        directory = Path(name)
+        directory, port = Path(name), free_port()
         directory.chmod(0o711)
-        port = free_port()
-        _, *commands = documented("sh").splitlines()
-        _run("\n".join(commands).replace(KEYS, name))
+        _, *commands = documented("sh").replace(KEYS, name).splitlines()
+        subprocess.run(["bash", "-ec", "\n".join(commands)], check=True, timeout=PATIENCE)
         lines = documented("conf").replace(KEYS, name).replace(PORT, str(port))
-        # It would not take a key from below /tmp, which every user may write.
-        ours = f"Canonicalization {canonicalization}\nMode s\nUserID opendkim\nRequireSafeKeys no\n"
+        # Nothing may change on the way. It would not take a key from below /tmp, which every user may write.
+        ours = "Canonicalization simple/simple\nMode s\nUserID opendkim\nRequireSafeKeys no\n"
         (directory / "opendkim.conf").write_text(lines + ours)
         zone, texts = (directory / "web.txt").read_text().split("IN\tTXT", 1)
-        domain = re.findall(r"^Domain +(\S+)$", lines, re.MULTILINE)[0]
+        (domain,) = re.findall(r"^Domain +(\S+)$", lines, re.MULTILINE)
         signer = Signer(port, f"{zone.strip()}.{domain}", "".join(re.findall(r'"(.*?)"', texts)))
         process = subprocess.Popen(["opendkim", "-f", "-x", str(directory / "opendkim.conf")])
         try:
-            _wait_for(process, port)
+            wait_until(signer.listens, seconds=PATIENCE)
             yield signer
         finally:
             process.kill()  # it would hear of a gentler end after five seconds, and has nothing to finish
             process.wait(PATIENCE)
-
-
-def _run(commands: str) -> None:
-    subprocess.run(["bash", "-ec", commands], check=True, timeout=PATIENCE)
-
-
-def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        with suppress(ConnectionRefusedError), closing(socket.create_connection((HOST, port), timeout=PATIENCE)):
-            return
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
