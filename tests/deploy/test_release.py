@@ -39,6 +39,13 @@ HOME = "/opt/public-web-interface"
 NO_LIBRARY = "./no-such-library\n"
 PARTS = ("Makefile", "app", "deploy", "gunicorn.conf.py", "static")
 
+SHOW_RELEASE = """
+from app.release import RELEASE
+served = app.wsgi_app
+app.wsgi_app = lambda environ, start: served(environ, lambda *head: start(head[0], [*head[1], ("X-Release", RELEASE)]))
+"""
+"""Behind wsgi.py: an answer shows from which release the worker has loaded the code."""
+
 PYTHON = f"""#!{sys.executable}
 import pathlib, subprocess, sys
 subprocess.run([{sys.executable!r}, *sys.argv[1:], *(["--without-pip"] if "venv" in sys.argv else [])], check=True)
@@ -145,7 +152,7 @@ class Machine:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        wait_until(lambda: process.poll() is not None or self.answers(instance))
+        wait_until(lambda: process.poll() is not None or self.ask(instance))
         return process.poll() is None
 
     def stop(self, *instances: str) -> None:
@@ -155,17 +162,17 @@ class Machine:
         for process in processes:
             process.wait(START_SECONDS)
 
-    def answers(self, instance: str) -> bool:
+    def ask(self, instance: str) -> str:
+        """What the instance answers, if it does."""
         socket = f"{self.directory}/run/{instance}/gunicorn.sock"
-        asking = ["curl", "--silent", "--output", "/dev/null", "--unix-socket", socket, "http://a/api"]
-        return subprocess.run(asking, check=False).returncode == 0
+        asking = ["curl", "--silent", "--include", "--unix-socket", socket, "http://a/api"]
+        return subprocess.run(asking, capture_output=True, text=True, check=False).stdout
 
     def release(self, instance: str) -> str:
-        """The subject of the commit in whose release the worker is."""
-        assert self.answers(instance)
-        folder = Path(f"/proc/{self.worker(instance)}/cwd").resolve()
-        assert folder.parent == self.releases
-        return self.git("log", "-1", "--format=%s", folder.name.rpartition("-")[2]).rstrip()
+        """The subject of the commit whose release answers, in whose folder the worker is."""
+        (name,) = re.findall(r"^X-Release: (\S+)", self.ask(instance), re.MULTILINE)
+        assert Path(f"/proc/{self.worker(instance)}/cwd").resolve() == self.releases / name
+        return self.git("log", "-1", "--format=%s", name.rpartition("-")[2]).rstrip()
 
     def running(self) -> dict[str, str]:
         """The release of each instance."""
@@ -199,7 +206,7 @@ class Machine:
 
     def commit(self, name: str, *, added: str = "", lacking: str = "") -> str:
         """Commit a release; returns the commit. That file has a library that nobody has."""
-        (self.source / "wsgi.py").write_text((ROOT / "wsgi.py").read_text() + added)
+        (self.source / "wsgi.py").write_text((ROOT / "wsgi.py").read_text() + SHOW_RELEASE + added)
         for file in ("requirements.txt", "requirements-metrics.txt", "requirements-redis.txt"):
             (self.source / file).write_text(NO_LIBRARY if file == lacking else "")
         self.git("add", "--all")
