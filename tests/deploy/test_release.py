@@ -40,11 +40,11 @@ NO_LIBRARY = "./no-such-library\n"
 PARTS = ("Makefile", "app", "deploy", "gunicorn.conf.py", "static")
 
 SHOW_RELEASE = """
-from app.release import RELEASE
-served = app.wsgi_app
-app.wsgi_app = lambda environ, start: served(environ, lambda *head: start(head[0], [*head[1], ("X-Release", RELEASE)]))
+from pathlib import Path
+served, release = app.wsgi_app, Path(__file__).resolve().parent.name
+app.wsgi_app = lambda environ, start: served(environ, lambda *head: start(head[0], [*head[1], ("X-Release", release)]))
 """
-"""Behind wsgi.py: an answer shows from which release the worker has loaded the code."""
+"""Behind wsgi.py, which each worker loads by itself: an answer shows from which release."""
 
 PYTHON = f"""#!{sys.executable}
 import pathlib, subprocess, sys
