@@ -73,6 +73,20 @@ def test_every_path_is_asked(make_app: MakeApp) -> None:
     assert {rule.rule for rule in make_app().url_map.iter_rules()} == PATHS.keys()
 
 
+def test_the_index_lists_every_endpoint_of_the_version(client: ValidatingClient) -> None:
+    served = {
+        (method, rule.rule)
+        for rule in client.application.url_map.iter_rules()
+        for method in rule.methods or ()
+        if f"{rule.rule}/".startswith("/api/v1/") and method not in {"HEAD", "OPTIONS"}
+    }
+
+    endpoints = client.get("/api/v1").get_json()["data"]["endpoints"]
+
+    assert {(endpoint["method"], endpoint["path"]) for endpoint in endpoints} == served
+    assert len(endpoints) == len(served)
+
+
 @pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize("path", CONTACT)
 @pytest.mark.parametrize("rest", [typed(), json.dumps(WRONG_BODY).encode()], ids=["valid", "all wrong"])

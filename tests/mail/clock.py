@@ -1,4 +1,4 @@
-"""A clock that leaps, so that nobody waits for a silent server."""
+"""Clocks that a test puts forward, so that no second of a day and of a silent server passes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,19 @@ import time
 from collections.abc import Callable
 
 import pytest
+
+DAY = 86_400
+
+
+class Clock:
+    """``passed`` puts both clocks forward; ``wall`` is the part by which the wall clock alone was set."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.passed = self.wall = 0.0
+        self.start, monotonic = float(round(time.time())), round(time.monotonic())  # sums of whole seconds are exact
+        patch.setattr(time, "time", lambda: self.start + self.passed + self.wall)
+        patch.setattr(time, "time_ns", lambda: round(time.time() * 1_000) * 1_000_000)
+        patch.setattr(time, "monotonic", lambda: monotonic + self.passed)
 
 
 def run_short_after(patch: pytest.MonkeyPatch, sent: bytes, *, allowed: float, left: float = 0.3) -> None:

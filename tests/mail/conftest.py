@@ -19,8 +19,8 @@ from app.mail.message import Message
 from app.mail.smtp import SmtpSender
 from app.mail.spool import Spool, create_spool
 from tests.factories import make_settings
+from tests.mail.clock import DAY, Clock
 from tests.mail.server import SmtpServer
-from tests.mail.service import DAY, Clock
 
 MakeMailer = Callable[..., Mailer]
 MakeSender = Callable[..., SmtpSender]

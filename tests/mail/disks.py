@@ -11,7 +11,6 @@ FOLDERS = 'mkdir -p "$0/tmp" "$0/new" "$0/cur" && chmod 700 "$0"'
 TMPFS = f'mount -t tmpfs -o size=128k tmpfs "$0" && {FOLDERS}'
 FILL = '! head -c 1M /dev/zero 2>/dev/null > "$0/filler"'
 FULL = f"{TMPFS} && {FILL}"
-WITHOUT_INODES = f'mount -t tmpfs -o nr_inodes=4 tmpfs "$0" && {FOLDERS}'
 READ_ONLY = f'{FOLDERS} && mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"'
 
 

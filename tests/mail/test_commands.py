@@ -24,9 +24,9 @@ from app.mail.redelivery import GAP
 from app.mail.spool import Spool
 from tests.factories import make_settings
 from tests.mail import disks
+from tests.mail.clock import DAY, Clock
 from tests.mail.conftest import AGES, NAMES, REQUEST, MailCommand, arrived, keep, kept, letter
 from tests.mail.server import Act, SmtpServer, parse
-from tests.mail.service import DAY, Clock
 
 NOW = 1_795_334_400
 """2026-11-22 08:00:00, at which each session takes place."""

@@ -26,10 +26,9 @@ from app.mail.message import Message
 from app.mail.resolver import Resolver
 from app.mail.smtp import Deadline
 from app.mail.spool import Spool
-from tests.mail.clock import run_short_after
+from tests.mail.clock import Clock, run_short_after
 from tests.mail.conftest import CONTENT, MakeMailer, MakeSender, kept
 from tests.mail.server import ACCOUNT, HOST, Act, Arrival, Connection, Replies, Security, SmtpServer, authority
-from tests.mail.service import Clock
 from tests.waiting import wait_until
 
 TAKEN = "taken"

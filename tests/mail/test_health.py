@@ -21,10 +21,9 @@ from app.mail.message import Message
 from app.mail.smtp import CHECK_SECONDS, MAX_NOOPS, Deadline, SmtpSender
 from app.mail.spool import Spool
 from tests.conftest import MakeApp
-from tests.mail.clock import run_short_after
+from tests.mail.clock import Clock, run_short_after
 from tests.mail.conftest import MakeMailer, MakeSender, keep, letter
 from tests.mail.server import ACCOUNT, Act, Connection, Replies, SmtpServer
-from tests.mail.service import Clock
 from tests.waiting import wait_until
 
 HOUR = 3600
