@@ -1,7 +1,4 @@
-"""Strategies for what nobody who means well would send: raw bodies and raw HTTP.
-
-Many begin with a row of a table that says what it is answered, and change it.
-"""
+"""Strategies for bodies that nobody who means well would send. Many begin with a row of the table of exchanges."""
 
 from __future__ import annotations
 
@@ -11,11 +8,10 @@ from urllib.parse import urlencode
 
 from hypothesis import strategies as st
 
-from tests.api.exchanges import CONTACT, FORM, GROUPS, JSON, LIMIT, Row
+from tests.api.exchanges import FORM, GROUPS, JSON, LIMIT
 from tests.attack.inputs import BODIES
 from tests.contact.test_composer import INJECTIONS
 from tests.factories import contact_body
-from tests.server.test_malformed import REQUESTS
 
 T = TypeVar("T")
 Draw = st.DrawFn
@@ -66,55 +62,16 @@ def mutated(draw: Draw, original: bytes) -> bytes:
     return before + b"".join(draw(st.sampled_from(pieces)))
 
 
-ROWS = [[row for row in group.values() if len(row.body or b"") <= LIMIT] for group in GROUPS.values()]
 SEEDS = [
     *BODIES.values(),
-    *((row.content_type or "", row.body) for rows in ROWS for row in rows if row.body is not None),
+    *(
+        (row.content_type or "", row.body)
+        for group in GROUPS.values()
+        for row in group.values()
+        if row.body is not None and len(row.body) <= LIMIT
+    ),
 ]
 bodies = (composed() | st.sampled_from(SEEDS)).flatmap(
     lambda body: st.tuples(st.just(body[0]), usually(body[1], mutated(body[1])))
 )
 """Content type and body."""
-
-CLIENT = "10.0.0.0"
-"""Stands for the address of a client; whoever sends the request puts one there that has sent none before."""
-FIELDS = (
-    *(b"Host: ", b"Host: <script>", b"Host: [::1]:99999", b"Host: \xff", b"X-Forwarded-For: ,,,", b": x"),
-    *(b"X-Forwarded-For: \xff", b"X-Forwarded-Proto: javascript", b"X-Forwarded-Host: evil/<x>", b"Upgrade: h2c"),
-    *(b"Content-Length: +5", b"Content-Length: 5, 5", b"Content-Length: 99999999999999999999", b"Expect: 100-continue"),
-    *(b"Transfer-Encoding: gzip, chunked", b"Transfer-Encoding:\x0bchunked", b"Origin: a\r\nOrigin: b"),
-    *(b'If-None-Match: "\xff', b"X-A: b\nX-B: c", b"X-A: b\rX-B: c"),
-)
-LENGTH, CHUNKED = b"Content-Length: %d\r\n", b"Transfer-Encoding: chunked\r\n"
-rows = st.sampled_from(ROWS).flatmap(st.sampled_from)
-more_fields = usually([], st.lists(st.sampled_from(FIELDS), max_size=2))
-versions = usually(b"HTTP/1.1", st.sampled_from([b"HTTP/1.0", b"HTTP/0.9", b"HTTP/2.0", b""]))
-contact = st.sampled_from(CONTACT)
-line_ends = usually(b"\r\n", st.sampled_from([b"\n", b"\r"]))
-
-
-@st.composite
-def framed(draw: Draw, body: bytes) -> bytes:
-    """The header fields that frame a body, and the body."""
-    chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
-    wrong = max(len(body) + draw(st.integers(-20, 20)), 0)
-    framings = [(LENGTH % len(body), body), (LENGTH % wrong, body), (CHUNKED, chunked), (CHUNKED + LENGTH % 5, chunked)]
-    return b"%s\r\n%s" % draw(st.sampled_from(framings))
-
-
-@st.composite
-def requests(draw: Draw) -> bytes:
-    row: Row = draw(rows)
-    headers = {"Host": "a", "X-Forwarded-For": CLIENT} | row.sent_headers
-    line = f"{row.method} {row.target or draw(contact)} ".encode(errors="surrogateescape") + draw(versions)
-    fields = [line, *(f"{name}: {value}".encode() for name, value in headers.items()), *draw(more_fields)]
-    rest = draw(framed(row.body)) if row.body is not None else b"\r\n"
-    return (b"\r\n".join(fields) + b"\r\n" + rest).replace(b"\r\n", draw(line_ends))
-
-
-malformed = st.sampled_from([sent for requests in REQUESTS.values() for sent in requests.values()])
-whole = requests()
-either = strange.flatmap(lambda strange: malformed if strange else whole)
-connections = st.lists(either, min_size=1, max_size=2).map(b"".join)
-http = connections.flatmap(lambda sent: usually(sent, mutated(sent)))
-"""One connection's worth of requests, whole or broken."""
