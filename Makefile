@@ -161,7 +161,7 @@ check: need-check $(VENV)/.dev node_modules/.package-lock.json ## Run the linter
 	$(BIN)/coverage report --include=$(SHARED_LIMITS)
 
 # The tests with the mark nightly: requests under load, Firefox, DKIM, a real Prometheus, more attacks.
-MARKED := test test-deploy test-browser test-mta test-monitoring attack
+MARKED := test-deploy test-browser test-mta test-monitoring attack
 nightly: need-nightly $(VENV)/.dev node_modules/.package-lock.json ## Run what takes too long for each change (an hour)
 	PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going $(MARKED); status=$$?; \
 	$(MAKE) --keep-going test-message test-container test-bounds fuzz && exit $$status
