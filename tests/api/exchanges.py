@@ -185,12 +185,15 @@ def faulty(*names: str) -> dict[str, Any]:
 
 TEXTS = {"nombre": 200, "empresa": 200, "telefono": 40, "mensaje": 5000}
 """How long each text may be."""
+OPTIONAL = (*TEXTS, "ts", "captcha_expected", "captcha_input", "_bp_check", "x")
+OF_ANOTHER_TYPE = {"_bp_check": ["x"], "ts": "ayer", "captcha_expected": 12345, "captcha_input": {}}
+"""Wrong values of the fields that are checked early."""
 
 GROUPS["form"] = {
     **{f"of kind {kind}": form(200, {"message": ACCEPTED}, form_type=kind) for kind in KINDS},
     "of two fields": Row("POST", 200, body=b'{"form_type":"ventas","email":" a@example.com\\n"}'),
-    "with null for nothing": form(200, nombre=None, ts=None, captcha_expected=None, captcha_input=None, _bp_check=None),
-    "with an empty text for nothing": form(200, nombre="", ts="", captcha_expected="", captcha_input=""),
+    "with null for nothing": form(200, **dict.fromkeys(OPTIONAL)),
+    "with an empty text for nothing": form(200, **dict.fromkeys(OPTIONAL, "")),
     "of a browser": Row("POST", 200, {"message": ACCEPTED}, urlencode(VALID).encode(), FORM),
     "with a field of its own": form(200, tema="Precios & más"),
     "that is not delivered": form("mail_delivery_failed", {"error.details": {"kept": True}}),
@@ -198,7 +201,10 @@ GROUPS["form"] = {
     "with texts that are too long": form(
         "invalid_body", faulty(*TEXTS), **{name: "ñ" * (length + 1) for name, length in TEXTS.items()}
     ),
-    "with numbers for texts": form("invalid_body", faulty("nombre", "captcha_input"), nombre=5, captcha_input=5),
+    **{
+        f"with a wrong {name}": form("invalid_body", faulty(name), **{name: it}) for name, it in OF_ANOTHER_TYPE.items()
+    },
+    "with a wrong address, too": form("invalid_email", email=5, **OF_ANOTHER_TYPE),
     **{f"with 100 times {end!r}": form(200, mensaje=("ñ" * 49 + end) * 100) for end in ("\r\n", "\n", "\r")},
     "with line breaks and one letter too many": form("invalid_body", faulty("mensaje"), mensaje="\r\n" * 5000 + "x"),
 }
@@ -214,6 +220,7 @@ TOO_FAST: dict[str, tuple[int, str, int]] = {
     "a little too early": (-1_999, "too_early", 30),
     "just rendered": (0, "too_early", 30),
     "a minute ahead": (60_000, "too_early", 62),
+    "a minute and half a second ahead": (60_500, "too_early", 63),
     "3597.999 s ahead": (3_597_999, "too_early", 3600),
     "a little too late": (-3_600_001, "expired", 30),
     "in 1970": (-MS, "expired", 30),

@@ -105,6 +105,7 @@ ADDRESSES = {
         "o'hara+tag!#$%&*/=?^_`{|}~@example.com",
         "o%27hara%2Btag%21%23%24%25%26%2A%2F%3D%3F%5E_%60%7B%7C%7D~@example.com",
     ),
+    "a@prueba.test": ("a@prueba.test",) * 2,
     "maria@españa.es": ("maria@xn--espaa-rta.es",) * 2,
     "maria@例子.公司": ("maria@xn--fsqu00a.xn--55qx5d",) * 2,
 }
@@ -115,6 +116,8 @@ UNANSWERABLE = {
     "=?utf-8?q?x=0ABcc?=@example.com": "%3D%3Futf-8%3Fq%3Fx%3D0ABcc%3F%3D@example.com",
 }
 """Addresses that no header carries, as a link has them."""
+BLANKS = (" \t\r\n", "\ufeff ", "\u202a\u202c ", "\0", "\u3000")
+"""What may stand at both ends of an address."""
 ANSWER = "Para responder: El botón «Responder» no usará esta dirección: escríbale a la que figura arriba.\n- Reply-To"
 COMPANY = "Comercio Ejemplo S.L."
 REST = "- Quisiera una demostración.\n- ¿Es posible el jueves?"
@@ -191,6 +194,7 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
         for it, (to, link) in ADDRESSES.items()
     },
     **{f"unanswerable {it}": ({"email": it}, f"{mailed(it, link)}\n{ANSWER}") for it, link in UNANSWERABLE.items()},
+    **{f"address between {it!a}": ({"email": f"{it}{ADDRESS}{it[::-1]}"}, "") for it in BLANKS},
     "address from right to left": ({"email": "jefa.בנק@רע.com"}, f"Correo electrónico: {ISOLATED}\n{ANSWER}"),
     **{
         f"telephone {it}": ({"telefono": it}, f"Teléfono: {it}" + (f" <{link}>" if link else ""))

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import pytest
 from flask import Flask
 from prometheus_client import generate_latest
-from werkzeug.test import Client
+from werkzeug.test import Client, TestResponse
 
 from app.contact.submission import FORM_TYPES
 from app.mail.kept import State
 from app.mail.spool import Spool
-from tests.api.exchanges import Row, send
+from tests.api.exchanges import Row, member, send
 from tests.api.test_request_log import REQUESTS
 from tests.conftest import MakeApp
 from tests.exposition import Samples
@@ -46,11 +46,11 @@ class Watched(NamedTuple):
     def samples(self) -> Samples:
         return Samples(self.page)
 
-    def ask(self, request: str, body: Any = None, client: str = CLIENT) -> None:
+    def ask(self, request: str, body: Any = None, client: str = CLIENT) -> TestResponse:
         """Send a request; a body that is not bytes goes as JSON."""
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         said = {"Origin": f"https://{SECRET}.example", "Referer": SECRET}
-        send(Client(self.app), Row(request, 0, body=content, headers=said), client)
+        return send(Client(self.app), Row(request, 0, body=content, headers=said), client)
 
 
 Values = dict[tuple[str, ...], float]
@@ -119,8 +119,9 @@ def test_a_form_that_is_neither_delivered_nor_kept_is_lost(watch: Watch, tmp_pat
     (tmp_path / "mail").rename(tmp_path / "away")
     (tmp_path / "mail").touch()
 
-    watched.ask(FORM, contact_body())
+    answer = watched.ask(FORM, contact_body())
 
+    assert member(answer.json, "error.details") == {"kept": False}
     assert watched.samples().sum("mail_messages_lost_total") == 1
 
 
