@@ -166,7 +166,7 @@ nightly: need-nightly $(VENV)/.dev node_modules/.package-lock.json ## Run what t
 	PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going $(MARKED); status=$$?; \
 	$(MAKE) --keep-going test-message test-container test-bounds fuzz && exit $$status
 
-PROPERTIES := tests/fuzz tests/clients/test_schemathesis.py tests/ratelimit tests/redis/test_shared.py tests/contact/test_composer.py tests/test_mailbox.py
+PROPERTIES := tests/fuzz tests/clients/test_schemathesis.py tests/ratelimit tests/redis/test_shared.py tests/test_mailbox.py
 fuzz: need-fuzz $(VENV)/.dev ## Try tens of thousands of hostile requests, and new cases of all properties (half an hour)
 	FUZZ_CASES=8000 $(BIN)/python -m pytest --numprocesses=2 --hypothesis-show-statistics $(PROPERTIES)
 

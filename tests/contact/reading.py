@@ -17,7 +17,7 @@ from app.contact.schema import validate
 from app.mail.message import Message
 from app.mailbox import Mailbox
 from tests.factories import REFERENCE, REQUEST_ID, UTC_ZONE, contact_body
-from tests.messages import READER
+from tests.messages import POLICIES, READER
 
 SENDER = Mailbox("web@example.com", "Formulario de España")
 COMPOSER = Composer(SENDER, lambda _: [Mailbox("ventas@example.com", "Ventas, Uruguay")], UTC_ZONE)
@@ -96,3 +96,34 @@ def read(content: bytes) -> list[str]:
         f"Preview: {text_of(preview)}",
         *(f"{line} <{links[of]}>" if (of := line.partition(": ")[2]) in links else line for line in plain.split("\n")),
     ]
+
+
+def structure(content: bytes) -> list[list[tuple[str, list[str]]]]:
+    """The parts with their header fields, as each reader finds them, and has nothing to find fault with."""
+    messages = [email.message_from_bytes(content, policy=policy) for policy in POLICIES]
+    assert not [part.defects for message in messages for part in message.walk() if part.defects]
+    return [[(part.get_content_type(), list(part.keys())) for part in message.walk()] for message in messages]
+
+
+def written_again(content: bytes, folding: str = "all") -> bytes:
+    """As a program leaves it that reads each field of the header and folds it anew."""
+    message = email.message_from_bytes(content, policy=READER.clone(refold_source=folding, linesep="\r\n"))
+    return message.as_bytes()
+
+
+FORMS = [structure(compose(email=address).content) for address in ("a@example.com", "ñ@example.com")]
+"""The structure of a message with Reply-To, and of one that has none."""
+
+
+def hold(content: bytes) -> None:
+    """Nothing that was typed has got out of its place, both parts say the same, and the message can travel."""
+    assert structure(content) == structure(written_again(content, "long"))
+    assert structure(content) in FORMS
+    assert content.isascii()
+    assert re.search(rb"[\r\n]", content.replace(b"\r\n", b"")) is None
+    assert content.endswith(b"\r\n")
+    assert max(map(len, content.split(b"\r\n"))) <= 998
+    assert max(map(len, content.partition(b"\r\n\r\n")[0].split(b"\r\n"))) <= 78
+    subject = read(content)[0].removeprefix("Subject: ")
+    assert len(subject) <= 120
+    assert subject.replace("\u2069", "").endswith(f" · {parse(content)['X-Reference']}")

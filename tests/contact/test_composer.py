@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import email
 import re
-from email.message import Message
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from freezegun import freeze_time
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.contact.composer import Composer
 from app.mailbox import Mailbox
-from tests.contact.reading import SENDER, compose, decoded_subject, letter_of, parse, read
-from tests.factories import REFERENCE, REQUEST_ID, SUBJECTS, UTC_ZONE, contact_body
-from tests.messages import POLICIES, READER
+from tests.contact.reading import SENDER, compose, decoded_subject, hold, parse, read, written_again
+from tests.factories import REFERENCE, REQUEST_ID, SUBJECTS, UTC_ZONE
 
-END_OF_HEADERS = b"\r\n\r\n"
 LONGEST = {"nombre": 200, "empresa": 200, "telefono": 40, "mensaje": 5000, "tema": 60_000}
 BCC = "Bcc: x@example.com"
 INJECTIONS = {
@@ -38,36 +32,6 @@ INJECTIONS = {
     "MIME boundary": "--=_\r\nContent-Type: text/html\r\n\r\n<b>x</b>\r\n--=_--",
     "lone dot": f".\r\n.\r\n{BCC}",
 }
-
-
-def structure(content: bytes) -> list[list[tuple[str, list[str]]]]:
-    """The parts with their header fields, as each reader finds them, and has nothing to find fault with."""
-    messages = [email.message_from_bytes(content, policy=policy) for policy in POLICIES]
-    assert not [part.defects for message in messages for part in message.walk() if part.defects]
-    return [[(part.get_content_type(), list(part.keys())) for part in message.walk()] for message in messages]
-
-
-def written_again(content: bytes, folding: str = "all") -> bytes:
-    """As a program leaves it that reads each field of the header and folds it anew."""
-    message: Message = email.message_from_bytes(content, policy=READER.clone(refold_source=folding, linesep="\r\n"))
-    return message.as_bytes()
-
-
-USUAL = structure(compose().content)
-
-
-def hold(content: bytes) -> None:
-    """Nothing has got out of its place, and the message can travel."""
-    assert structure(content) == structure(written_again(content, "long")) == USUAL
-    assert content.isascii()
-    assert re.search(rb"[\r\n]", content.replace(b"\r\n", b"")) is None
-    assert content.endswith(b"\r\n")
-    assert max(map(len, content.split(b"\r\n"))) <= 998
-    assert max(map(len, content.partition(END_OF_HEADERS)[0].split(b"\r\n"))) <= 78
-    subject = decoded_subject(content)
-    assert parse(content)["Subject"] == subject
-    assert len(subject) <= 120
-    assert subject.replace("\u2069", "").endswith(f" · {REFERENCE}")
 
 
 def test_the_header_of_a_message() -> None:
@@ -169,29 +133,3 @@ def test_the_longest_texts_stay_within_the_line_length(character: str) -> None:
 @pytest.mark.parametrize("length", [*range(40, 70), 90])
 def test_no_header_line_is_longer_than_it_should_be(length: int) -> None:
     hold(compose(form_type="onboarding", nombre="x" * length, empresa="y" * length).content)
-
-
-any_text = st.text(st.characters(exclude_categories=["Cs"]))
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | any_text,
-    lambda children: st.lists(children, max_size=3) | st.dictionaries(any_text, children, max_size=3),
-    max_leaves=5,
-)
-
-
-@given(
-    form_type=st.sampled_from(list(SUBJECTS)),
-    texts=st.fixed_dictionaries({}, optional=dict.fromkeys(("nombre", "empresa", "telefono", "mensaje"), any_text)),
-    extras=st.dictionaries(any_text.filter(lambda name: name not in contact_body()), json_values, max_size=3),
-)
-def test_whatever_is_typed_the_message_keeps_its_form(
-    form_type: str, texts: dict[str, str], extras: dict[str, Any]
-) -> None:
-    """Both parts say the same, as they are read."""
-    changes: dict[str, Any] = {"nombre": None, "empresa": None, "form_type": form_type}
-    changes |= {name: text[: LONGEST[name]] for name, text in texts.items()}
-
-    content = compose(**changes, **extras).content
-
-    hold(content)
-    assert read(content)[0] == f"Subject: {letter_of(**changes, **extras).subject}"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from email.message import Message
-from email.parser import BytesParser
 from email.utils import format_datetime, parsedate_to_datetime
 from functools import lru_cache
 from pathlib import Path
@@ -17,18 +15,14 @@ from requests.utils import parse_header_links
 from werkzeug.http import parse_list_header, parse_set_header
 
 from app import API_POLICY, CONTACT_POLICY
+from tests.contact.reading import hold
 from tests.factories import API_QUOTA, CONTACT_QUOTA
-from tests.messages import POLICIES, READER
 
 QUOTAS: set[tuple[int, int]] = {API_QUOTA, CONTACT_QUOTA, API_POLICY, CONTACT_POLICY}
 """Those of the apps in the tests and those of the service that runs by itself."""
 
 MAIL = {"SALES_EMAIL": "sales@example.com", "MAIL_FROM": "web@example.com"}
 """Settings under which a message is inspected."""
-
-MESSAGE_FIELDS = ["From", "To", "Reply-To", "Subject", "Date", "Message-ID", "Auto-Submitted"]
-MESSAGE_FIELDS += ["X-Auto-Response-Suppress", "X-Form-Type", "X-Reference", "MIME-Version", "Content-Type"]
-PART_FIELDS = ["Content-Type", "Content-Transfer-Encoding"]
 
 
 class State(NamedTuple):
@@ -84,27 +78,10 @@ def _quota(value: str, *names: str) -> tuple[int, ...]:
     return tuple(parameters.values())
 
 
-def inspect_message(content: bytes) -> None:
-    """Hold a message, with CRLF line ends, to the fields that it has when nobody is hostile."""
-    lines = content.split(b"\r\n")
-    assert not any(b"\r" in line or b"\n" in line or len(line) > 998 for line in lines)
-    for policy in POLICIES:
-        message = cast("Message", BytesParser(policy=policy).parsebytes(content))
-        parts = cast("list[Message]", message.get_payload())
-        answerable = "Reply-To" in message
-        assert message.keys() == [name for name in MESSAGE_FIELDS if answerable or name != "Reply-To"]
-        assert (message["To"], message["From"]) == (MAIL["SALES_EMAIL"], MAIL["MAIL_FROM"])
-        assert [part.get_content_type() for part in parts] == ["text/plain", "text/html"]
-        assert [part.keys() for part in parts] == [PART_FIELDS, PART_FIELDS]
-        assert not any(part.defects for part in [message, *parts])
-        if policy is READER:
-            assert not any("\r" in value or "\n" in value for value in map(str, message.values()))
-
-
 def inspect_stored(mail_dir: Path) -> int:
     """Hold the messages that have been stored to the same and remove them; returns their number."""
     stored = list((mail_dir / "new").iterdir())
     for path in stored:
-        inspect_message(path.read_bytes().replace(b"\n", b"\r\n"))
+        hold(path.read_bytes().replace(b"\n", b"\r\n"))
         path.unlink()
     return len(stored)
