@@ -427,7 +427,7 @@ GROUPS["discovery"] = {
     **{f"section {name}": Row(f"GET /api?section={name}", 200, {"data": {name}}) for name in SECTIONS},
     "section as in the example": Row("GET /api?section=rate_limit", 200, example("ApiIndexSection")),
     "policy": Row("GET /api/versioning", 200, example("VersioningPolicy")),
-    "v1": Row("GET /api/versioning?version=v1", 200, {"data": NO_END}),
+    "v1": Row("GET /api/versioning?version=v1", 200, example("VersionCurrent")),
     "endpoints": Row("GET /api/v1", 200, example("EndpointList")),
     "endpoints with GET": Row("GET /api/v1?method=GET", 200, example("EndpointListGet")),
     "endpoints with POST": Row("GET /api/v1?method=POST", 200, {"data.endpoints.0": ..., "data.endpoints.1": None}),
@@ -448,12 +448,15 @@ BEHIND, FORWARDED = {"TRUSTED_PROXIES": "1"}, {"X-Forwarded-Host": "b.example"}
 PAY = "https://pay.example.com/base"
 OPERATOR = {"PUBLIC_BASE_URL": f"{PAY}/"}
 PRIVATE = {"Cache-Control": "private, max-age=300"}
+ANY_TAG = {"If-None-Match": "*"}
+CONDITIONS = [("If-None-Match", '"other"'), ("If-None-Match", '"'), ("If-Match", '"x"'), ("Range", "bytes=0-1")]
+"""Those that do not keep the document back."""
 DESCRIBED = {"Link": '</base/openapi.json>; rel="service-desc"'}
 
 
 def document(url: str, fields: dict[str, Any] = PRIVATE, **sent: Any) -> Row:
-    """The document, with the address that it names as its server."""
-    return Row("GET /openapi.json", 200, {"servers": [{"url": url}]}, fields=fields, **sent)
+    """The published document, with the address that it names as its server."""
+    return Row("GET /openapi.json", 200, DOCUMENT | {"servers": [{"url": url}]}, fields=fields, **sent)
 
 
 GROUPS["document"] = {
@@ -463,7 +466,9 @@ GROUPS["document"] = {
     # Behind nginx, whose sites have PUBLIC_BASE_URL, every cache may keep it.
     "of a host that only a proxy may name": document(BASE, {"Cache-Control": ...}, headers=FORWARDED),
     "of the operator": document(PAY, {"Cache-Control": "public, max-age=300"}, settings=OPERATOR),
-    "that is known": Row("GET /openapi.json", 304, headers={"If-None-Match": "*"}, fields={"ETag": ...}),
+    "that is known": Row("GET /openapi.json", 304, headers=ANY_TAG, fields={"ETag": ...}),
+    "that is known, asked with HEAD": Row("HEAD /openapi.json", 304, headers=ANY_TAG, fields={"ETag": ...}),
+    **{f"under {field}: {value}": document(BASE, headers={field: value}) for field, value in CONDITIONS},
     "refused": Row("POST /openapi.json", "method_not_allowed", fields={"Cache-Control": "no-store"}),
     "named by the API": Row("GET /api", 200, settings=OPERATOR, fields=DESCRIBED),
     "named by an error": Row("GET /x", "not_found", {"docs": f"{PAY}/openapi.json"}, settings=OPERATOR),

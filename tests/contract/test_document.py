@@ -19,7 +19,7 @@ from app.contact.letter import ASKED
 from app.contact.schema import ContactSchema
 from app.contact.submission import FORM_TYPES
 from app.errors import ErrorCode
-from tests.client import DOCUMENT, LIMITS, ValidatingClient, make_validator, resolve
+from tests.client import DOCUMENT, LIMITS, make_validator, resolve
 from tests.client import FIELDS as HEADER_FIELDS
 from tests.conftest import MakeApp
 from tests.contract.layout import lay_out
@@ -175,20 +175,3 @@ FACTS: dict[str, tuple[Any, Any]] = {
 def test_the_document_and_the_code_agree(documented: Any, of_the_code: Any) -> None:
     """For the quotas this is the only test of their values: the test client takes any."""
     assert documented == of_the_code
-
-
-DISCOVERY = {
-    "/api": "ApiIndex",
-    "/api?section=rate_limit": "ApiIndexSection",
-    "/api/versioning": "VersioningPolicy",
-    "/api/versioning?version=v1": "VersionCurrent",
-    "/api/v1": "EndpointList",
-    "/api/v1?method=GET": "EndpointListGet",
-}
-
-
-@pytest.mark.parametrize(("url", "example"), DISCOVERY.items())
-def test_the_examples_of_the_discovery_endpoints_are_what_they_answer(
-    client: ValidatingClient, url: str, example: str
-) -> None:
-    assert client.get(url, base_url="http://127.0.0.1:8000").json == EXAMPLES[example]["value"]
