@@ -123,10 +123,3 @@ def test_the_index_and_the_errors_know_both(two: Flask, request_: str, expected:
     path, value = expected
 
     assert member(ask(two, request_).json, path) == value
-
-
-def test_both_versions_spend_one_quota(two: Flask) -> None:
-    paths = ["/api/v1/health", "/api/v2"] * 30
-
-    assert {ask(two, f"GET {path}").status_code for path in paths} == {200}
-    assert [ask(two, f"GET {path}").status_code for path in paths[:2]] == [429, 429]
