@@ -19,14 +19,14 @@ NEEDS_test-redis := redis-server:redis-server
 NEEDS_test-mta := postfix:postfix postfix:libsasl2-modules
 NEEDS_test-monitoring := promtool:prometheus
 NEEDS_test-container := buildah:buildah debootstrap:debootstrap
-NEEDS_attack := nginx:nginx $(NEEDS_test-redis)
+NEEDS_attack := nginx:nginx
 NEEDS_check := $(NEEDS_lint-api) $(NEEDS_test-deploy) $(NEEDS_test-browser) $(NEEDS_test-redis)
 NEEDS_test-bounds := $(NEEDS_test-redis)
 NEEDS_fuzz := $(NEEDS_test-redis)
 NEEDS_docs := $(NEEDS_lint-api)
 NEEDS_nightly := $(NEEDS_check) $(NEEDS_test-mta) $(NEEDS_test-monitoring) $(NEEDS_test-message) $(NEEDS_test-container) \
 	firefox-esr:firefox-esr opendkim:opendkim opendkim-genkey:opendkim-tools
-NEEDS_bench := wrk:wrk $(NEEDS_attack) $(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)):php-fpm
+NEEDS_bench := wrk:wrk $(NEEDS_attack) $(NEEDS_test-redis) $(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)):php-fpm
 
 # Debian keeps servers where only root looks for programs.
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -122,7 +122,7 @@ RESOLUTION_newest := highest
 		&& $(BIN)/uv pip install --quiet --python $(@D) -r build/$*.txt)
 	@touch $@
 
-attack: need-attack $(VENV)/.dev ## Attack the quotas and the memory of the service as it is shipped
+attack: need-attack $(VENV)/.dev ## Attack the service as it is shipped
 	$(BIN)/python -m pytest tests/attack
 
 lint: $(VENV)/.dev ## Run the linters and the type checker
