@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ from tests.exposition import Samples
 from tests.factories import contact_body
 from tests.mail.conftest import letter
 from tests.mail.server import Act, Replies, SmtpServer
+from tests.monitoring.rules import JOB, RULES
 from tests.waiting import wait_until
 
 CLIENT = "203.0.113.77"
@@ -173,6 +175,20 @@ def test_what_has_not_happened_yet_is_zero(watch: Watch) -> None:
     assert every(samples, "rate_limit_refusals_total", "policy") == {("api",): 0, ("contact",): 0}
     assert every(samples, "mail_retries_total", "outcome") == dict.fromkeys(states, 0)
     assert every(samples, "mail_handover_duration_seconds_count", "outcome") == dict.fromkeys(outcomes, 0)
+
+
+SELECTORS = sorted(set(re.findall(rf'(\w+){{job="{JOB}"(.*?)}}', RULES.read_text())) - {("up", "")})
+"""The metrics that the shipped rules ask for, with the labels; Prometheus makes ``up`` itself."""
+
+
+@pytest.mark.parametrize(("name", "labels"), SELECTORS)
+def test_the_shipped_rules_ask_for_what_is_counted(watch: Watch, name: str, labels: str) -> None:
+    watched, expected = watch(**SmtpServer().environ), re.findall(r'(\w+)[!=~]+"(.*?)"', labels)
+
+    watched.ask(FORM, contact_body())  # which fails
+
+    found = [given for sample, given, _ in watched.samples() if sample == name]
+    assert any(all(re.fullmatch(value, given[label]) for label, value in expected) for given in found)
 
 
 RETRIES: dict[str, tuple[Replies, str, str]] = {
