@@ -32,11 +32,6 @@ def alerts() -> dict[str, dict[str, Any]]:
     return {rule["alert"]: rule for rule in group["rules"] if "alert" in rule}
 
 
-def configuration() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load(CONFIGURATION.read_text())
-    return loaded
-
-
 def at(instance: int, name: str) -> str:
     """The series as Prometheus stores what that instance shows."""
     metric, _, labels = name.partition("{")
