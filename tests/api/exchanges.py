@@ -421,6 +421,7 @@ def example(name: str) -> dict[str, Any]:
     return json.loads(text.replace("http://127.0.0.1:8000", BASE))  # type: ignore[no-any-return]
 
 
+HEALTH = {"status", "version", "timestamp", "checks"}
 GROUPS["discovery"] = {
     "index": Row("GET /api", 200, example("ApiIndex")),
     "index with a name": Row("GET /api", 200, {"data.name": "Pagos Ñandú"}, settings={"API_NAME": "Pagos Ñandú"}),
@@ -431,7 +432,8 @@ GROUPS["discovery"] = {
     "endpoints": Row("GET /api/v1", 200, example("EndpointList")),
     "endpoints with GET": Row("GET /api/v1?method=GET", 200, example("EndpointListGet")),
     "endpoints with POST": Row("GET /api/v1?method=POST", 200, {"data.endpoints.0": ..., "data.endpoints.1": None}),
-    "health, not verbose": Row("GET /api/v1/health?verbose=false", 200, {"data.details": None}),
+    "health": Row("GET /api/v1/health", 200, {"data": HEALTH}),
+    "health, not verbose": Row("GET /api/v1/health?verbose=false", 200, {"data": HEALTH}),
     "health, verbose": Row(
         "GET /api/v1/health?verbose=true",
         200,

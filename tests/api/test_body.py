@@ -12,7 +12,6 @@ from app.errors import ApiError
 from tests.api.exchanges import CHUNKED, FORM, JSON, LIMIT, with_member
 
 VALID = with_member('"x":1')
-LONG = with_member(b'"x":"' + b"y" * 5000 + b'"')
 
 
 class Stream(io.BytesIO):
