@@ -8,7 +8,7 @@ from app.mail.message import Message
 
 
 class RecordingMailer:
-    """Keeps what it is given; fails while ``broken``, and says whether it ``keeps`` what it does not deliver."""
+    """Keeps what it is given; fails while ``broken``."""
 
     transport = "smtp"
 
@@ -17,11 +17,10 @@ class RecordingMailer:
         self.bulkhead = Bulkhead(slots=1, waiting_room=0, patience=0)
         self.messages: list[Message] = []
         self.broken = False
-        self.keeps = True
 
     def deliver(self, message: Message) -> None:
         if self.broken:
-            raise DeliveryError(kept=self.keeps)
+            raise DeliveryError(kept=True)
         self.messages.append(message)
 
     def check(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.cases import BOUNDED, LONGER_CASES
-from tests.fuzz.inspection import MAIL, inspect_stored
+from tests.fuzz.inspection import inspect_stored
 from tests.server.gunicorn import ROOT, serving
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
@@ -20,7 +20,7 @@ PHASES = {"examples": "success", "coverage": "success", "fuzzing": "success", "s
 
 
 def test_every_operation_keeps_to_its_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(tmp_path, TRUSTED_PROXIES="1", **MAIL) as server:
+    with serving(tmp_path, TRUSTED_PROXIES="1") as server:
         run = subprocess.run(
             [
                 *(sys.executable, "-m", "schemathesis.cli", "--config-file", CONFIG),

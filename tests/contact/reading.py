@@ -1,4 +1,4 @@
-"""Messages as their readers see them: one list of lines, which the plain part and the HTML must agree on."""
+"""Messages as their readers see them, one list of lines for both parts, and what every message must be."""
 
 from __future__ import annotations
 

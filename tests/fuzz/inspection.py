@@ -20,9 +20,6 @@ from tests.factories import API_QUOTA, CONTACT_QUOTA
 QUOTAS: set[tuple[int, int]] = {API_QUOTA, CONTACT_QUOTA, API_POLICY, CONTACT_POLICY}
 """Those of the apps in the tests and those of the service that runs by itself."""
 
-MAIL = {"SALES_EMAIL": "sales@example.com", "MAIL_FROM": "web@example.com"}
-"""Settings under which a message is inspected."""
-
 
 class State(NamedTuple):
     """What the fields of a response say of the quota and of the version's end."""

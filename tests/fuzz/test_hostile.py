@@ -5,23 +5,16 @@ Hostile HTTP stops at nginx; tests/server/test_malformed.py has what gunicorn an
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.api.exchanges import CONTACT
 from tests.client import ValidatingClient
-from tests.conftest import MakeClient
 from tests.contact.reading import hold
 from tests.fakes import RecordingMailer
 from tests.fuzz import hostile
 from tests.fuzz.cases import addresses, fuzzed
-from tests.fuzz.inspection import MAIL, read_state
-
-
-@pytest.fixture
-def client(make_client: MakeClient) -> ValidatingClient:
-    return make_client(**MAIL)
+from tests.fuzz.inspection import read_state
 
 
 @fuzzed
