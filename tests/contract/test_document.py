@@ -102,7 +102,6 @@ REQUIRED = {name for name, field in FIELDS.items() if field.required}
 LENGTHS = {name: it.max for name, field in FIELDS.items() for it in field.validators if isinstance(it, Length)}
 BODIES = {name: SCHEMAS[name]["properties"] for name in ("ContactRequest", "ContactForm")}
 ONE_CHARACTER = "Un salto de línea cuenta como un solo carácter"
-COMPONENTS = {f"#/components/{kind}/{name}" for kind, members in DOCUMENT["components"].items() for name in members}
 DATA = [schema["allOf"][1]["properties"]["data"] for schema in SCHEMAS.values() if "allOf" in schema]
 TAKEN = [
     list(resolve(DOCUMENT["paths"][path]["post"]["requestBody"])["content"])
@@ -138,7 +137,6 @@ FACTS: dict[str, tuple[Any, Any]] = {
     "least Retry-After": (HEADERS["Retry-After"]["minimum"], 1),
     "greatest Retry-After": (HEADERS["Retry-After"]["maximum"], MAX_RETRY_AFTER),
     "exposed headers": ({*cors.EXPOSED.split(", ")} - HEADER_FIELDS, set()),
-    "components": (COMPONENTS, {node["$ref"] for node in NODES if isinstance(node.get("$ref"), str)}),
     # TypeScript would make every field of an open object unknown.
     "data of the answers": ([resolve(data)["type"] for data in DATA], ["object"] * 4),
     "quotas in the answers": ({(it["limit"], it["window_seconds"]) for it in SHOWN}, {tuple(it) for it in POLICIES}),
