@@ -24,7 +24,7 @@ NEEDS_check := $(NEEDS_lint-api) $(NEEDS_test-deploy) $(NEEDS_test-browser) $(NE
 NEEDS_test-bounds := $(NEEDS_test-redis)
 NEEDS_fuzz := $(NEEDS_test-redis)
 NEEDS_docs := $(NEEDS_lint-api)
-NEEDS_nightly := $(NEEDS_check) $(NEEDS_test-mta) $(NEEDS_test-message) $(NEEDS_test-container) \
+NEEDS_nightly := $(NEEDS_check) $(NEEDS_test-mta) $(NEEDS_test-monitoring) $(NEEDS_test-message) $(NEEDS_test-container) \
 	firefox-esr:firefox-esr opendkim:opendkim opendkim-genkey:opendkim-tools
 NEEDS_bench := wrk:wrk $(NEEDS_attack) $(NEEDS_test-redis) $(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)):php-fpm
 
@@ -160,8 +160,8 @@ check: need-check $(VENV)/.dev node_modules/.package-lock.json ## Run the linter
 	$(BIN)/coverage report --omit=$(SHARED_LIMITS)
 	$(BIN)/coverage report --include=$(SHARED_LIMITS)
 
-# The tests with the mark nightly: requests under load, Firefox, DKIM, more attacks.
-MARKED := test-deploy test-browser test-mta attack
+# The tests with the mark nightly: requests under load, Firefox, DKIM, a real Prometheus, more attacks.
+MARKED := test-deploy test-browser test-mta test-monitoring attack
 nightly: need-nightly $(VENV)/.dev node_modules/.package-lock.json ## Run what takes too long for each change (an hour)
 	PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going $(MARKED); status=$$?; \
 	$(MAKE) --keep-going test-message test-container test-bounds fuzz && exit $$status
