@@ -30,9 +30,14 @@ _clients = (f"127.0.{third}.{fourth}" for third, fourth in itertools.product(ran
 LISTENING = r"Listening at: http://127\.0\.0\.1:(\d+)"
 
 
+def started_workers(log: str) -> list[int]:
+    """The process ids of all workers that gunicorn has started, the oldest first."""
+    return [int(worker) for worker in re.findall(r"Booting worker with pid: (\d+)", log)]
+
+
 def newest_worker(log: str) -> int:
     """The process id of the worker that gunicorn has started last."""
-    return int(re.findall(r"Booting worker with pid: (\d+)", log)[-1])
+    return started_workers(log)[-1]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ from app.mail.kept import State
 from tests.mail.conftest import arrived, keep, kept, letter
 from tests.mail.server import Act, SmtpServer
 from tests.ports import free_port
-from tests.server.gunicorn import Server, serving
+from tests.server.gunicorn import Server, serving, started_workers
 from tests.waiting import wait_until
 
 PORT = free_port()
@@ -51,16 +50,12 @@ def pass_on(service: Server, relay: SmtpServer, name: str) -> None:
     wait_until(lambda: f"<{name}@example.com>" in arrived(relay))
 
 
-def workers(service: Server) -> list[int]:
-    return [int(worker) for worker in re.findall(r"Booting worker with pid: (\d+)", service.log)]
-
-
 def kill_the_workers(service: Server) -> None:
     """Return once there are others."""
-    before = workers(service)
+    before = started_workers(service.log)
     for worker in before[-WORKERS:]:
         os.kill(worker, signal.SIGKILL)
-    wait_until(lambda: len(workers(service)) == len(before) + WORKERS)
+    wait_until(lambda: len(started_workers(service.log)) == len(before) + WORKERS)
 
 
 def test_forms_of_an_outage_arrive_once_when_it_ends_although_their_turn_is_later(service: Server) -> None:
