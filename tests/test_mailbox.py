@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email
 import re
-from email.header import decode_header, make_header
 from email.message import EmailMessage
 from email.policy import compat32
 
@@ -13,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.mailbox import Mailbox, address_list, parse_mailbox, parse_mailboxes
-from tests.messages import POLICIES, READER
+from tests.messages import POLICIES, decoded, parse
 
 ADDRESS = "web@example.com"
 LONG_ADDRESS = "w" * 64 + "@" + "example." * 20 + "com"
@@ -43,12 +42,7 @@ def quoted(name: str) -> str:
 
 
 def read(value: str) -> EmailMessage:
-    return email.message_from_bytes(f"From: {value}\r\nTo: x@example.com\r\n\r\n".encode("ascii"), policy=READER)
-
-
-def decoded(value: str) -> str:
-    """As a reader that follows RFC 2047 shows it: white space between two encoded words does not count."""
-    return str(make_header(decode_header(re.sub("\r\n(?= )", "", value))))
+    return parse(f"From: {value}\r\nTo: x@example.com\r\n\r\n".encode("ascii"))
 
 
 @pytest.mark.parametrize("name", LONG_NAMES.values(), ids=LONG_NAMES)

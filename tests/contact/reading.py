@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import email
 import re
-from email.header import decode_header, make_header
-from email.message import EmailMessage
 from email.policy import compat32
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
@@ -17,7 +15,7 @@ from app.contact.schema import validate
 from app.mail.message import Message
 from app.mailbox import Mailbox
 from tests.factories import REFERENCE, REQUEST_ID, UTC_ZONE, contact_body
-from tests.messages import POLICIES, READER
+from tests.messages import POLICIES, READER, body_of, decoded, parse
 
 SENDER = Mailbox("web@example.com", "Formulario de España")
 COMPOSER = Composer(SENDER, lambda _: [Mailbox("ventas@example.com", "Ventas, Uruguay")], UTC_ZONE)
@@ -43,20 +41,12 @@ def compose(composer: Composer = COMPOSER, /, **changes: Any) -> Message:
     return composer.compose(checked(**changes), REQUEST_ID)
 
 
-def parse(content: bytes) -> EmailMessage:
-    return email.message_from_bytes(content, policy=READER)
-
-
 def part(content: bytes, subtype: str) -> str:
-    body = parse(content).get_body((subtype,))
-    assert isinstance(body, EmailMessage)
-    return cast("str", body.get_content()).replace("\r\n", "\n")
+    return body_of(parse(content), subtype)
 
 
 def decoded_subject(content: bytes) -> str:
-    """As a reader that follows RFC 2047 shows it."""
-    subject = email.message_from_bytes(content, policy=compat32)["Subject"]
-    return str(make_header(decode_header(re.sub(r"\r?\n(?=[ \t])", "", subject))))
+    return decoded(email.message_from_bytes(content, policy=compat32)["Subject"])
 
 
 def page_of(html: str) -> ET.Element:

@@ -11,8 +11,9 @@ from freezegun import freeze_time
 
 from app.contact.composer import Composer
 from app.mailbox import Mailbox
-from tests.contact.reading import SENDER, compose, decoded_subject, hold, parse, read, written_again
+from tests.contact.reading import SENDER, compose, decoded_subject, hold, read, written_again
 from tests.factories import REFERENCE, REQUEST_ID, SUBJECTS, UTC_ZONE
+from tests.messages import parse
 
 LONGEST = {"nombre": 200, "empresa": 200, "telefono": 40, "mensaje": 5000, "tema": 60_000}
 BCC = "Bcc: x@example.com"

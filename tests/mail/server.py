@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import email
-import email.policy
 import functools
 import re
 import ssl
@@ -20,6 +18,7 @@ from typing import Literal, Self
 
 import trustme
 
+from tests import messages
 from tests.ports import reserve_port
 
 Security = Literal["none", "starttls", "tls"]
@@ -69,13 +68,11 @@ class Arrival:
 
 
 def parse(arrival: Arrival) -> EmailMessage:
-    return email.message_from_bytes(arrival.content, policy=email.policy.default)
+    return messages.parse(arrival.content)
 
 
 def text_of(arrival: Arrival, subtype: str = "plain") -> str:
-    part = parse(arrival).get_body((subtype,))
-    assert isinstance(part, EmailMessage)
-    return str(part.get_content()).replace("\r\n", "\n")
+    return messages.body_of(parse(arrival), subtype)
 
 
 @dataclass(eq=False)
@@ -103,8 +100,7 @@ class SmtpServer:
         self.connections: list[Connection] = []
         self.arrivals: list[Arrival] = []
         self.taken: list[Arrival] = []
-        """Those of the arrivals that were answered with 250; what was not answered is in neither list."""
-        self.refused: list[Arrival] = []
+        """Those of the arrivals that were answered with 250."""
         self.hung = threading.Semaphore(0)
         """Released once for each connection that begins to hang."""
         self.released = threading.Event()
@@ -271,7 +267,8 @@ class Connection:
         self._server.arrivals.append(arrival)
         self._server.on_message()
         reply = self._act("250 2.0.0 taken", "message")
-        (self._server.taken if reply.startswith("250") else self._server.refused).append(arrival)
+        if reply.startswith("250"):
+            self._server.taken.append(arrival)
         self._say(reply)
 
     def _answer(self, usual: str, *stages: str) -> str:

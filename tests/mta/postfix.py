@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import email
-import email.policy
 import os
 import pwd
 import re
@@ -17,6 +15,7 @@ from email.message import EmailMessage
 from pathlib import Path
 
 from tests.mail.server import authority
+from tests.messages import parse
 from tests.ports import free_port
 from tests.waiting import wait_until
 
@@ -149,7 +148,7 @@ class Postfix:
         """The messages in the mailbox, once Postfix has nothing left to deliver."""
         wait_until(lambda: not self.queue(), seconds=PATIENCE)
         files = (self.directory / "mail" / "ventas" / "new").glob("*")
-        return [email.message_from_bytes(path.read_bytes(), policy=email.policy.default) for path in files]
+        return [parse(path.read_bytes()) for path in files]
 
 
 @contextmanager

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import email
-import email.policy
 import re
+from email.message import EmailMessage
 from typing import Any
 
 import dkim
 import pytest
 
-from tests.mail.server import SmtpServer
+from tests.mail.server import SmtpServer, parse
 from tests.mta.conftest import Serve
 from tests.mta.opendkim import documented, signing
 from tests.mta.postfix import HOST, PATIENCE, running
@@ -29,7 +28,7 @@ LETTERS: dict[str, dict[str, Any]] = {
 """The fields that are added to a form."""
 
 
-def signature_of(message: email.message.EmailMessage) -> dict[str, str]:
+def signature_of(message: EmailMessage) -> dict[str, str]:
     """The tags of the only signature."""
     (value,) = message.get_all("DKIM-Signature", [])
     tags = (tag.partition("=") for tag in re.sub(r"\s", "", value).split(";"))
@@ -51,7 +50,7 @@ def test_every_letter_verifies_with_the_record_of_the_page(serve: Serve) -> None
 
     assert answers == [200] * len(LETTERS)
     for arrival in provider.arrivals:
-        message = email.message_from_bytes(arrival.content, policy=email.policy.default)
+        message = parse(arrival)
         assert dkim.verify(arrival.content, dnsfunc=signer.resolve), message["Subject"]
         # These are equal, so both DKIM and SPF speak for the domain that DMARC asks about.
         signature, domain = signature_of(message), message["From"].addresses[0].domain

@@ -6,11 +6,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from email.message import EmailMessage
 
 import pytest
 
 from app.contact.submission import SUBJECTS
+from tests.messages import body_of
 from tests.mta.conftest import Serve
 from tests.mta.postfix import SALES, Postfix, running
 
@@ -27,12 +27,6 @@ VISITORS = {
 """The address of the visitor in each kind of form, and how a header without SMTPUTF8 can name it."""
 
 
-def text_of(message: EmailMessage) -> str:
-    part = message.get_body(("plain",))
-    assert isinstance(part, EmailMessage)
-    return str(part.get_content())
-
-
 def test_every_kind_of_form_arrives_encrypted_and_from_every_visitor(serve: Serve) -> None:
     with running() as postfix, serve(postfix.environ) as service:
         visitors = VISITORS.items()
@@ -45,8 +39,8 @@ def test_every_kind_of_form_arrives_encrypted_and_from_every_visitor(serve: Serv
         kind: reply_to for kind, (_, reply_to) in visitors
     }
     for kind, message in arrived.items():
-        assert f"\nCorreo electrónico: {VISITORS[kind][0]}\n" in text_of(message)
-        assert text_of(message).endswith("\nMensaje\n\n.\nÑandú\n")
+        assert f"\nCorreo electrónico: {VISITORS[kind][0]}\n" in body_of(message)
+        assert body_of(message).endswith("\nMensaje\n\n.\nÑandú\n")
         assert message["Subject"].startswith(f"{SUBJECTS[kind]}: ")
         assert message["Return-Path"] == "<web@example.com>"
         assert "using TLSv1.3" in message["Received"]
