@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.attack.inputs import CLIENT, REQUESTS
-from tests.deploy.load import Load, load, new_client
+from tests.deploy.load import Load, load
 from tests.deploy.site import Site, site
+from tests.server.gunicorn import unused_address
 
 ANSWERS = 200
 """Requests of each kind by other visitors, while an attack goes on."""
@@ -62,7 +63,7 @@ def test_bodies_of_refused_clients_that_nobody_reads_fail_no_other_request(serve
             served.request(method, "/contact.php", client=client, body=b"a" * 60_000)
 
     with ThreadPoolExecutor(4) as pool, load(served) as others:
-        attacks = [pool.submit(attack, client) for client in [new_client(), new_client()] * 2]
+        attacks = [pool.submit(attack, client) for client in [unused_address(), unused_address()] * 2]
         try:
             others.wait_for(ANSWERS)
         finally:
@@ -78,7 +79,7 @@ def test_no_request_holds_the_interpreter_for_long(served: Site, name: str) -> N
     """No other client of the process is answered meanwhile. One of these once took 3.5 s."""
     before = processor_seconds(served.worker("0"))
 
-    status = ask(served, REQUESTS[name].replace(CLIENT, new_client().encode()))
+    status = ask(served, REQUESTS[name].replace(CLIENT, unused_address().encode()))
 
     assert processor_seconds(served.worker("0")) - before < 2
     assert status in {200, 400, 404}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import json
 import pkgutil
 import re
@@ -11,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from ipaddress import ip_address
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -21,6 +19,7 @@ import pytest
 from app.errors import ErrorCode
 from tests.client import DOCUMENT
 from tests.factories import SUNSET
+from tests.fuzz.cases import addresses
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import serving
 
@@ -35,8 +34,6 @@ OPERATIONS = {
 
 Arguments = Callable[[Any], dict[str, Any]]
 """Makes the arguments of a call from the generated models."""
-
-addresses = (str(ip_address("198.18.0.0") + number) for number in itertools.count())
 
 
 class Call(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -13,16 +12,10 @@ from typing import Any
 
 from tests.deploy.site import Site
 from tests.factories import contact_body
+from tests.server.gunicorn import unused_address
 from tests.waiting import wait_until
 
 CLIENTS_OF_EACH_KIND = 4
-
-_clients = itertools.starmap("127.{}.{}.{}".format, itertools.product(range(64, 255), range(256), range(1, 255)))
-
-
-def new_client() -> str:
-    """An address that no other request has. Threads may ask at once, because no step of this runs Python."""
-    return next(_clients)
 
 
 @dataclass
@@ -56,7 +49,7 @@ def load(served: Site) -> Iterator[Load]:
     def work(method: str, path: str, body: dict[str, Any] | None) -> None:
         while not stop.is_set():
             try:
-                answer = served.request(method, path, client=new_client(), body=body)
+                answer = served.request(method, path, client=unused_address(), body=body)
                 outcome = f"{answer.status} {answer.code or ''}".rstrip()
             except Exception as error:  # noqa: BLE001 - whatever breaks is the outcome
                 outcome = repr(error)

@@ -23,10 +23,10 @@ import pytest
 from tests.api.exchanges import CASES, SERVICE_DESC, Row
 from tests.api.fields import hold
 from tests.client import validate_response
-from tests.deploy.load import new_client
 from tests.deploy.site import INSTANCES, OWN_NAME, RELAY, RELAYED, SERVER_NAME, Answer, Site, site
 from tests.deploy.website import BESIDE, NAMED, website
 from tests.factories import API_QUOTA, LOG_TIME, contact_body
+from tests.server.gunicorn import unused_address
 from tests.server.test_exchanges import ROWS as OF_GUNICORN
 from tests.waiting import wait_until
 
@@ -133,7 +133,7 @@ OUTSIDE = {"unknown path: GET '/contact'", "unknown path: GET '//api'", "method:
     ("at", "name"), [(at, name) for at in PLACES for name in THROUGH_NGINX if at != "beside" or name not in OUTSIDE]
 )
 def test_an_exchange(places: dict[str, Site], at: str, name: str) -> None:
-    served, row, client = places[at], CASES[name], new_client()
+    served, row, client = places[at], CASES[name], unused_address()
     for earlier in row.earlier:
         send(served, PLACES[at], earlier, client)
     before = stored(served)
@@ -198,7 +198,7 @@ UNLINKED = {"/contact.php", "/apix", "/API", "//api", "/openapi.jsonx", "http://
 @pytest.mark.parametrize("path", sorted(LINKED | UNLINKED))
 def test_nginx_s_own_answers_have_the_fields_of_the_service_s(served: Site, path: str) -> None:
     own = served.exchange(b"GET %s HTTP/1.1\r\nHost: a\r\nX-Long: %s\r\n\r\n" % (path.encode(), b"a" * 33_000))
-    service = served.request("PUT", path, client=new_client())
+    service = served.request("PUT", path, client=unused_address())
 
     fields, expected = (
         {name: value for name, value in answer.headers.items() if name not in VARYING} for answer in (own, service)
@@ -266,9 +266,9 @@ OVER_HTTP_2 = {
 @pytest.mark.parametrize(("options", "said"), OVER_HTTP_2.values(), ids=OVER_HTTP_2)
 def test_http_2_has_the_same_answers(served: Site, options: list[str], said: str) -> None:
     address = f"https://127.0.0.1:{served.https_port}/contact.php"
-    command = ["curl", "--silent", "--insecure", "--include", "--http2", "--interface", new_client(), *options, address]
+    curl = ["curl", "--silent", "--insecure", "--include", "--http2", "--interface", unused_address()]
 
-    answer = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    answer = subprocess.run([*curl, *options, address], capture_output=True, text=True, check=False).stdout
 
     assert answer[:7] == ("HTTP/2 " if said else "")
     assert said in answer

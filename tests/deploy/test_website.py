@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.deploy.load import new_client
 from tests.deploy.site import Site
 from tests.deploy.website import BESIDE, NAMED, UNTOUCHED, exchange, website, website_log
+from tests.server.gunicorn import unused_address
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_the_website_logs_nothing_of_the_service(sites: dict[str, Site]) -> None
     errors = beside.directory / "log" / "website.error.log"
     before, errors_before = website_log(beside), errors.read_text()
 
-    beside.request("GET", "/api", client=new_client())
+    beside.request("GET", "/api", client=unused_address())
     beside.exchange(asking("POST /contact.php", "Content-Length: 70001"))
     beside.exchange(asking("POST /api/v1/contact", "Transfer-Encoding: chunked", body=b"zz\r\n"))
 
