@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,12 +20,13 @@ from app.mail.message import Message
 from app.mail.smtp import SmtpSender
 from app.mail.spool import Spool, create_spool
 from tests.factories import make_settings
-from tests.mail.clock import DAY, Clock
 from tests.mail.server import SmtpServer
 
 MakeMailer = Callable[..., Mailer]
 MakeSender = Callable[..., SmtpSender]
 MailCommand = Callable[..., Result]
+
+DAY = 86_400
 
 REQUEST = "3f0c9a1b5566778899aabbccddeeff00"
 """The id of a request. The reference of its submission is 3F0C-9A1B."""
@@ -66,6 +68,29 @@ def letter(number: int | str, form_type: str = "demo") -> Message:
 
 
 CONTENT = letter(1).content
+
+
+class Clock:
+    """``passed`` puts both clocks forward; ``wall`` is the part by which the wall clock alone was set."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.passed = self.wall = 0.0
+        self.start, monotonic = float(round(time.time())), round(time.monotonic())  # sums of whole seconds are exact
+        self._patch = patch
+        patch.setattr(time, "time", lambda: self.start + self.passed + self.wall)
+        patch.setattr(time, "time_ns", lambda: round(time.time() * 1_000) * 1_000_000)
+        patch.setattr(time, "monotonic", lambda: monotonic + self.passed)
+
+    def skip_after(self, sent: bytes, seconds: float) -> None:
+        """Let so many seconds pass when a client first sends such bytes: so a wait for a silent server is short."""
+        left, sendall = [seconds], socket.socket.sendall
+
+        def sendall_and_skip(connected: socket.socket, data: bytes, flags: int = 0) -> None:
+            sendall(connected, data, flags)
+            if sent in data and left:
+                self.passed += left.pop()
+
+        self._patch.setattr(socket.socket, "sendall", sendall_and_skip)
 
 
 @pytest.fixture(autouse=True)
@@ -128,12 +153,6 @@ def mail(mail_dir: Path) -> MailCommand:
         return Flask(__name__).test_cli_runner().invoke(commands, args, input=input)
 
     return run
-
-
-@pytest.fixture
-def absent_server() -> SmtpServer:
-    """A mail server that does not listen."""
-    return SmtpServer()
 
 
 def keep(mail_dir: Path, message: Message, name: str = NAMES["new"], *, age: float = 0) -> Kept:

@@ -188,9 +188,9 @@ class Connection:
         self._farewell = b""
         self._reset = False
 
-    def end(self, farewell: bytes = b"", *, reset: bool = False) -> None:
+    def end(self, farewell: bytes = b"") -> None:
         """Close the connection from the server's side; it is closed when this returns."""
-        self._farewell, self._reset = farewell, self._reset or reset
+        self._farewell = farewell
         with suppress(OSError):
             socket.shutdown(self._socket, SHUT_RD)  # wakes the thread, and leaves TLS alone
         if threading.current_thread() is not self.thread:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import time
 from contextlib import ExitStack, nullcontext
@@ -23,10 +25,9 @@ from app.mail.message import Message
 from app.mail.redelivery import GAP
 from app.mail.spool import Spool
 from tests.factories import make_settings
-from tests.mail import disks
-from tests.mail.clock import DAY, Clock
-from tests.mail.conftest import AGES, NAMES, REQUEST, MailCommand, arrived, keep, kept, letter
+from tests.mail.conftest import AGES, DAY, NAMES, REQUEST, Clock, MailCommand, arrived, keep, kept, letter
 from tests.mail.server import Act, SmtpServer, parse
+from tests.server.gunicorn import ROOT
 
 NOW = 1_795_334_400
 """2026-11-22 08:00:00, at which each session takes place."""
@@ -120,7 +121,7 @@ c@example.com: refused: 450 4.2.1 busy
 # a message that is cut off is not sent
 kept 1 new
 store cut $ resend
-1/1 1 not delivered: ...
+1/1 1 not delivered: the message is cut off
 ! 1 handled, 1 undelivered
 = exit 1
 # what somebody else holds is not sent
@@ -317,7 +318,7 @@ def test_a_status_that_cannot_be_found_out_is_critical(mail: MailCommand, monkey
 
 
 def test_list_shows_a_message_in_a_row_and_in_json_with_nothing_personal(
-    mail: MailCommand, absent_server: SmtpServer, mail_dir: Path, clock: Clock
+    mail: MailCommand, mail_dir: Path, clock: Clock
 ) -> None:
     clock.wall = NOW - clock.start
     keep(mail_dir, letter(FORM, "demo"), age=90)
@@ -325,14 +326,14 @@ def test_list_shows_a_message_in_a_row_and_in_json_with_nothing_personal(
     keep(mail_dir, letter(4), f",tries=1,last={NOW - 2_999}.000,waiting=.distribuidor.doubt", age=3_000)
     keep(mail_dir, letter(6), f",tries=35,last={NOW - 900}.000,waiting=TimeoutError.demo", age=6 * DAY)
 
-    assert mail("list", server=absent_server).stdout.splitlines() == [
+    assert mail("list", server=SmtpServer()).stdout.splitlines() == [
         "   AGE  FORM          REFERENCE  TRIES  LAST CODE               NEXT TRY   STATE     MESSAGE-ID",
         "   6 d  demo          -             35  TimeoutError            -          given up  6",
         "   2 h  ventas        -              4  451                     in 1 h     waiting   2",
         "50 min  distribuidor  -              1  -                       -          in doubt  4",
         f" 1 min  demo          3F0C-9A1B      0  -                       now        waiting   {FORM}",
     ]
-    text = mail("list", "--json", server=absent_server).stdout.replace("2026-11-22T", "").replace("+00:00", "Z")
+    text = mail("list", "--json", server=SmtpServer()).stdout.replace("2026-11-22T", "").replace("+00:00", "Z")
     messages = json.loads(text)["messages"]
     assert [" ".join(message) for message in messages] == [
         "message_id reference state attempts last_code last_try_at next_try_at stored_at age_seconds form_type"
@@ -403,6 +404,7 @@ for command in sys.argv[1:]:
 """
 """Answers several commands: to load the service takes longer than all of them."""
 
+ON_A_READ_ONLY_DISK = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
 READ_ONLY = """$ list
 ...  waiting   1
 1 undelivered
@@ -425,11 +427,15 @@ CRITICAL - MAIL_DIR='/mail' cannot be written
 
 
 @pytest.mark.needs("mount namespaces")
-def test_on_a_read_only_disk_messages_are_shown_and_none_is_sent(mail_dir: Path, tmp_path: Path) -> None:
+def test_on_a_read_only_disk_messages_are_shown_and_none_is_sent(mail_dir: Path) -> None:
     keep(mail_dir, letter(1))
-    commands = re.findall(r"^\$ (.*)", READ_ONLY, re.MULTILINE)
+    there = ["unshare", "--map-root-user", "--mount", "sh", "-c", ON_A_READ_ONLY_DISK, str(mail_dir)]
+    command = [*there, sys.executable, "-c", SERVICE, *re.findall(r"^\$ (.*)", READ_ONLY, re.MULTILINE)]
     with SmtpServer() as server:
-        result = disks.run(disks.READ_ONLY, tmp_path, [sys.executable, "-c", SERVICE, *commands], **server.environ)
+        environ = os.environ | server.environ | {"MAIL_DIR": str(mail_dir)}
+        result = subprocess.run(
+            command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120, check=False
+        )
 
     assert as_said(result.stdout.replace(str(mail_dir), "/mail"), READ_ONLY) == READ_ONLY
     assert server.arrivals == []

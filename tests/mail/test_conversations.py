@@ -26,8 +26,7 @@ from app.mail.message import Message
 from app.mail.resolver import Resolver
 from app.mail.smtp import Deadline
 from app.mail.spool import Spool
-from tests.mail.clock import Clock, run_short_after
-from tests.mail.conftest import CONTENT, MakeMailer, MakeSender, kept
+from tests.mail.conftest import CONTENT, Clock, MakeMailer, MakeSender, kept
 from tests.mail.server import ACCOUNT, HOST, Act, Arrival, Connection, Replies, Security, SmtpServer, authority
 from tests.waiting import wait_until
 
@@ -89,7 +88,7 @@ def login(answers: Replies, word: str = "", told: str = "", state: str = WAITING
 
 def cut_off(act: str | bytes | Act, stage: str = "message") -> Fault:
     """A server that has been sent the content, and whose answer is none."""
-    return Fault({stage: act}, IN_DOUBT, "", UNKNOWN, environ=LATE if act in (Act.HANG, Act.DRIBBLE) else {})
+    return Fault({stage: act}, IN_DOUBT, "", UNKNOWN, environ=LATE if act is Act.HANG else {})
 
 
 def ended(stage: str, act: str | Act, word: str = "", told: str = "") -> Fault:
@@ -170,7 +169,7 @@ FAULTS = {
     "MAIL FLOOD": ended("MAIL", Act.FLOOD_WITH_A_LINE, "SMTPServerDisconnected", f"{BROKE_OFF}: no whole reply came"),
     **{f"content {act.name}": cut_off(act, "content") for act in (Act.DROP, Act.HANG)},
     "message b'250 2.0.0 tak' and the end": cut_off(b"250 2.0.0 tak"),
-    **{f"message {act.name}": cut_off(act) for act in Act if act is not Act.HOLD},
+    **{f"message {act.name}": cut_off(act) for act in (Act.HANG, Act.DROP, Act.RESET, Act.FLOOD_WITH_A_LINE)},
     # silences
     **{
         f"{stage} {act.name}": Fault({stage: act}, WAITING, "TimeoutError", SILENT, "", TLS, SOON)
@@ -195,7 +194,7 @@ CASES = {
 def test_a_message_is_taken_once_or_kept_in_its_state_and_delivered_once_by_a_resend(
     make_mailer: MakeMailer,
     mail_dir: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
     caplog: pytest.LogCaptureFixture,
     fault: Fault,
     connection: str,
@@ -212,12 +211,10 @@ def test_a_message_is_taken_once_or_kept_in_its_state_and_delivered_once_by_a_re
             server.connections[0].replies = fault.replies
         server.on_message = lambda: noted.append(kept(mail_dir)[0].is_doubtful)
         begun = time.perf_counter()
-        with (
-            monkeypatch.context() as patch,
-            nullcontext() if state == TAKEN else pytest.raises(DeliveryError) as failure,
-        ):
-            if fault.environ is LATE:
-                run_short_after(patch, b"\r\n\r\n", allowed=60, left=0.1)  # between header and body: no command has it
+        if fault.environ is LATE:
+            clock: Clock = request.getfixturevalue("clock")
+            clock.skip_after(b"\r\n\r\n", 59.9)  # between header and body: no command has it
+        with nullcontext() if state == TAKEN else pytest.raises(DeliveryError) as failure:
             mailer.deliver(Message("<1@example.com>", LARGE if fault.replies == {"content": Act.HANG} else CONTENT))
         seconds = time.perf_counter() - begun
 

@@ -21,8 +21,7 @@ from app.mail.message import Message
 from app.mail.redelivery import Redelivery
 from app.mail.smtp import Receipt
 from app.mail.spool import Spool
-from tests.mail.clock import DAY, Clock
-from tests.mail.conftest import MakeMailer, arrived, keep, keep_in_state, kept, letter
+from tests.mail.conftest import DAY, Clock, MakeMailer, arrived, keep, keep_in_state, kept, letter
 from tests.mail.server import Act, SmtpServer
 
 MINUTE, HOUR = 60, 3600

@@ -12,18 +12,15 @@ from unittest.mock import Mock, call
 
 import pytest
 from flask import Flask
-from freezegun import freeze_time
 
-from app.mail import smtp
 from app.mail.health import CHECK_INTERVAL, MAX_AGE, MailHealth
 from app.mail.kept import Census
 from app.mail.message import Message
 from app.mail.smtp import CHECK_SECONDS, MAX_NOOPS, Deadline, SmtpSender
 from app.mail.spool import Spool
 from tests.conftest import MakeApp
-from tests.mail.clock import Clock, run_short_after
-from tests.mail.conftest import MakeMailer, MakeSender, keep, letter
-from tests.mail.server import ACCOUNT, Act, Connection, Replies, SmtpServer
+from tests.mail.conftest import Clock, MakeMailer, MakeSender, keep, letter
+from tests.mail.server import ACCOUNT, Act, Replies, SmtpServer
 from tests.waiting import wait_until
 
 HOUR = 3600
@@ -174,58 +171,34 @@ def test_no_host_address_or_account_shows(make_app: MakeApp) -> None:
     assert [word for word in private if word in text] == []
 
 
-LOGIN, MESSAGE, NOOPS = ["EHLO", "AUTH"], ["MAIL", "RCPT", "DATA"], ["NOOP"] * MAX_NOOPS
-CONNECTIONS = {
-    "a checked one stays young": ("cw" * 5 + "sc", [[*LOGIN, *["NOOP"] * 4, *MESSAGE, "NOOP"]]),
-    "it is left after so many": ("c" * (MAX_NOOPS + 3), [[*LOGIN, *NOOPS, "QUIT"], [*LOGIN, "NOOP"]]),
-    "they count anew after a message": (
-        "c" + "c" * MAX_NOOPS + "s" + "c" * MAX_NOOPS,
-        [LOGIN + NOOPS + MESSAGE + NOOPS],
-    ),
-}
-"""What is done (check, wait until the next check, send), and which commands go over which connection."""
-
-
 def send(sender: SmtpSender, message: Message) -> None:
     sender.send(message, Deadline(30), before_data_ends=lambda: None)
 
 
-@pytest.mark.parametrize(("steps", "expected"), CONNECTIONS.values(), ids=CONNECTIONS)
-def test_a_connection_is_kept_and_tried_with_noop(
-    make_sender: MakeSender, message: Message, steps: str, expected: list[list[str]]
+def test_a_connection_is_kept_by_noops_which_count_anew_after_a_message(
+    make_sender: MakeSender, message: Message, clock: Clock
 ) -> None:
-    with SmtpServer(account=ACCOUNT) as server, freeze_time() as clock:
+    with SmtpServer(account=ACCOUNT) as server:
         sender = make_sender(server)
-        do: dict[str, Callable[[], object]] = {"c": sender.check, "s": lambda: send(sender, message)}
-        do["w"] = lambda: clock.tick(CHECK_INTERVAL)
-        for step in steps:
+        do: dict[str, Callable[[], object]] = {"check": sender.check, "send": lambda: send(sender, message)}
+        for step in [*["check"] * (1 + MAX_NOOPS), "send", *["check"] * (MAX_NOOPS + 1)]:
             do[step]()
+            clock.passed += CHECK_INTERVAL
 
     said = [[command.upper().split()[0] for command in connection.commands] for connection in server.connections]
-    assert said == expected
-    assert [arrival.content for arrival in server.taken] == [message.content] * steps.count("s")
+    noops = ["NOOP"] * MAX_NOOPS
+    assert said == [["EHLO", "AUTH", *noops, "MAIL", "RCPT", "DATA", *noops, "QUIT"], ["EHLO", "AUTH"]]
+    assert [arrival.content for arrival in server.taken] == [message.content]
 
 
-def answering(reply: str | Act) -> Callable[[Connection], None]:
-    return lambda connection: setattr(connection, "replies", {"NOOP": reply})
-
-
-GONE: dict[str, Callable[[Connection], None]] = {
-    "421 while idle": lambda connection: connection.end(b"421 4.4.2 idle for too long\r\n"),
-    "RST while idle": lambda connection: connection.end(reset=True),
-    "FIN at NOOP": answering(Act.DROP),
-    "a refusal of NOOP": answering("554 Too many nonmail commands"),
-}
-
-
-@pytest.mark.parametrize("end", GONE.values(), ids=GONE)
+@pytest.mark.parametrize("reply", [Act.DROP, Act.RESET, "421 4.4.2 idle for too long", "554 Too many nonmail commands"])
 def test_a_connection_that_is_gone_is_replaced_within_the_same_check(
-    make_sender: MakeSender, message: Message, end: Callable[[Connection], None]
+    make_sender: MakeSender, message: Message, reply: str | Act
 ) -> None:
     with SmtpServer() as server:
         sender = make_sender(server)
         sender.check()
-        end(server.connections[0])
+        server.connections[0].replies = {"NOOP": reply}
         sender.check()
         send(sender, message)
 
@@ -234,22 +207,18 @@ def test_a_connection_that_is_gone_is_replaced_within_the_same_check(
 
 
 def test_a_connection_that_falls_silent_leaves_half_of_the_time_for_another_one(
-    make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch
+    make_sender: MakeSender, clock: Clock
 ) -> None:
-    monkeypatch.setattr(smtp, "CHECK_SECONDS", 60)
+    begun = time.perf_counter()
     with SmtpServer() as server:
-        sender = make_sender(server, SMTP_TIMEOUT="40")
+        sender = make_sender(server, SMTP_TIMEOUT="60")
         sender.check()
         server.connections[0].replies = {"NOOP": Act.HANG}
-        begun = time.monotonic()
-        with monkeypatch.context() as patch:
-            run_short_after(patch, b"NOOP", allowed=20)
-            sender.check()
-            passed = time.monotonic() - begun
-        server.wait_until_hung()
+        clock.skip_after(b"NOOP", CHECK_SECONDS / 2 - 0.1)
+        sender.check()
 
-    assert 20 <= passed < 40
     assert len(server.connections) == 2
+    assert time.perf_counter() - begun < CHECK_SECONDS / 2
 
 
 def test_an_idle_process_logs_in_at_most_12_times_an_hour(

@@ -17,9 +17,9 @@ from tests.mail.server import Act, Replies, SmtpServer
 
 
 def test_a_form_waits_for_a_slot_for_a_quarter_of_the_time_allowed(
-    make_mailer: MakeMailer, absent_server: SmtpServer, message: Message, monkeypatch: pytest.MonkeyPatch
+    make_mailer: MakeMailer, message: Message, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mailer = make_mailer(absent_server, THREADS="4", SMTP_TIMEOUT="40")
+    mailer = make_mailer(SmtpServer(), THREADS="4", SMTP_TIMEOUT="40")
     no_slot = Mock(return_value=False)
     monkeypatch.setattr(mailer.bulkhead._freed, "wait_for", no_slot)  # else the test would wait ten seconds
 

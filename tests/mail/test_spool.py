@@ -7,7 +7,6 @@ import fcntl
 import mailbox
 import os
 import resource
-import shutil
 import stat
 import time
 from collections.abc import Callable
@@ -19,7 +18,7 @@ import pytest
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from app.mail.spool import FOLDERS, Spool, require_mail_dir
-from app.settings import PRIVATE_DIRECTORY, SettingsError
+from app.settings import SettingsError
 from tests.mail.conftest import CONTENT, NAMES, MailCommand, MakeMailer, keep, keep_in_state, kept, letter
 from tests.mail.server import SmtpServer
 
@@ -73,46 +72,6 @@ def test_a_store_that_is_another_users_keeps_its_mode_and_its_folders_are_privat
 
     assert modes(mail_dir) == {0o2770}
     assert {mode & 0o777 for mode in modes(*mail_dir.iterdir())} == {0o700}
-
-
-def test_a_store_that_is_gone_is_made_again_for_a_message(make_mailer: MakeMailer, mail_dir: Path) -> None:
-    mailer = make_mailer()
-    mailer.deliver(letter(1))
-    shutil.rmtree(mail_dir)
-
-    mailer.deliver(letter(2))
-
-    assert [message.local_part for message in kept(mail_dir)] == ["2"]
-
-
-def test_a_store_that_cannot_be_made_stops_the_start(mail_dir: Path) -> None:
-    mail_dir.touch()
-
-    with pytest.raises(SettingsError) as raised:
-        require_mail_dir(mail_dir)
-
-    assert str(raised.value) == f"MAIL_DIR='{mail_dir}': expected {PRIVATE_DIRECTORY}: File exists"
-
-
-def test_the_oldest_comes_first_wherever_it_lies(mail_dir: Path) -> None:
-    stored = [keep(mail_dir, letter(number), age=age) for number, age in ((1, 5), (2, 500), (3, 50))]
-    (mail_dir / stored[2].path).rename(mail_dir / "cur" / f"{Path(stored[2].path).name}:2,S")
-
-    assert [message.local_part for message in kept(mail_dir)] == ["2", "3", "1"]
-
-
-def test_a_message_that_somebody_delivers_before_it_is_locked_is_not_claimed(
-    mail_dir: Path, message: Message, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept, flock = keep(mail_dir, message), fcntl.flock
-
-    def lock_too_late(descriptor: int, operation: int) -> None:
-        (mail_dir / kept.path).unlink()
-        flock(descriptor, operation)
-
-    monkeypatch.setattr(fcntl, "flock", lock_too_late)
-    with Spool(mail_dir).claim(kept) as claim:
-        assert claim is None
 
 
 @pytest.mark.parametrize("state", ["waiting", "in doubt"])
@@ -175,15 +134,15 @@ def test_what_a_killed_process_has_left_is_removed_after_36_hours_unless_it_is_b
     assert path.exists() is not bool(removed)
 
 
-def test_a_disk_that_takes_a_part_of_a_message_is_found_out_and_stores_nothing(
+def test_a_disk_that_takes_a_part_of_a_message_stops_the_start_and_stores_nothing(
     make_mailer: MakeMailer, mail_dir: Path, message: Message
 ) -> None:
     mailer = make_mailer()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50, hard))  # a write takes what fits, and the next one fails
     try:
-        with pytest.raises(OSError, match="File too large"):
-            Spool(mail_dir).check()
+        with pytest.raises(SettingsError, match="File too large"):
+            require_mail_dir(mail_dir)
         with pytest.raises(DeliveryError):
             mailer.deliver(message)
     finally:
