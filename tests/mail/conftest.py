@@ -17,13 +17,11 @@ from app.mail.cli import create_mail_commands
 from app.mail.kept import Kept
 from app.mail.mailer import Mailer, create_mailer
 from app.mail.message import Message
-from app.mail.smtp import SmtpSender
 from app.mail.spool import Spool, create_spool
 from tests.factories import make_settings
 from tests.mail.server import SmtpServer
 
 MakeMailer = Callable[..., Mailer]
-MakeSender = Callable[..., SmtpSender]
 MailCommand = Callable[..., Result]
 
 DAY = 86_400
@@ -132,16 +130,6 @@ def make_mailer(mail_dir: Path) -> Iterator[MakeMailer]:
 
 
 @pytest.fixture
-def make_sender(make_mailer: MakeMailer) -> MakeSender:
-    def make(server: SmtpServer, **environ: str) -> SmtpSender:
-        sender = make_mailer(server, **environ).sender
-        assert sender
-        return sender
-
-    return make
-
-
-@pytest.fixture
 def mail(mail_dir: Path) -> MailCommand:
     """Runs ``flask mail`` with arguments, where the service has run, under the settings of a server or of none."""
     Spool(mail_dir).prepare()
@@ -155,22 +143,20 @@ def mail(mail_dir: Path) -> MailCommand:
     return run
 
 
-def keep(mail_dir: Path, message: Message, name: str = NAMES["new"], *, age: float = 0) -> Kept:
-    """Puts a message into MAIL_DIR as it is so many seconds after it was stored; ``name`` is the end of its name."""
+def keep(mail_dir: Path, message: Message, state: str = "new", *, age: float | None = None) -> Kept:
+    """Puts a message into MAIL_DIR as it is so many seconds after it was stored.
+
+    The state is one of NAMES, or the end of another name.
+    """
     Spool(mail_dir).prepare()
-    stored = int(time.time() - age)
+    stored = int(time.time() - (AGES.get(state, 0) if age is None else age))
     local_part = message.message_id.strip("<>").partition("@")[0]
-    end = name.format(stored=f"{stored}.000", late=f"{stored + 5 * DAY}.000")
+    end = NAMES.get(state, state).format(stored=f"{stored}.000", late=f"{stored + 5 * DAY}.000")
     path = f"new/{stored}000000000.7.{local_part}{end}"
     (mail_dir / path).write_bytes(message.content.replace(b"\r\n", b"\n"))
     kept = Spool(mail_dir).message_at(path)
     assert kept is not None
     return kept
-
-
-def keep_in_state(mail_dir: Path, message: Message, state: str) -> Kept:
-    """Puts a message into MAIL_DIR as it is in one of the states of NAMES."""
-    return keep(mail_dir, message, NAMES[state], age=AGES.get(state, 0))
 
 
 def kept(mail_dir: Path) -> list[Kept]:

@@ -24,9 +24,8 @@ from app.mail.kept import State
 from app.mail.mailer import DeliveryError, Mailer
 from app.mail.message import Message
 from app.mail.resolver import Resolver
-from app.mail.smtp import Deadline
 from app.mail.spool import Spool
-from tests.mail.conftest import CONTENT, Clock, MakeMailer, MakeSender, kept
+from tests.mail.conftest import CONTENT, Clock, MakeMailer, kept
 from tests.mail.server import ACCOUNT, HOST, Act, Arrival, Connection, Replies, Security, SmtpServer, authority
 from tests.waiting import wait_until
 
@@ -363,7 +362,7 @@ def test_a_tls_handshake_has_the_time_that_is_left(make_mailer: MakeMailer, mess
 
 
 def test_addresses_that_swallow_connections_leave_time_for_the_next(
-    make_sender: MakeSender, message: Message, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    make_mailer: MakeMailer, message: Message, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect, shares = socket.create_connection, []
 
@@ -378,7 +377,7 @@ def test_addresses_that_swallow_connections_leave_time_for_the_next(
         patch.setattr(socket, "create_connection", connect_unless_swallowed)
         addresses = [(None, (host, server.port)) for host in ("192.0.2.1", "192.0.2.2", HOST)]
         patch.setattr(Resolver, "addresses", lambda *_: addresses)
-        make_sender(server).send(message, Deadline(60), before_data_ends=lambda: None)
+        make_mailer(server, **LATE).deliver(message)
 
     assert [arrival.content for arrival in server.taken] == [message.content]
     assert shares == [20, 20, 20]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from itertools import pairwise
 from pathlib import Path
-from threading import Event
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,10 +18,10 @@ from app.mail.message import Message
 from app.mail.redelivery import Redelivery
 from app.mail.smtp import Receipt
 from app.mail.spool import Spool
-from tests.mail.conftest import DAY, Clock, MakeMailer, arrived, keep, keep_in_state, kept, letter
+from tests.mail.conftest import DAY, Clock, MakeMailer, keep, kept, letter
 from tests.mail.server import Act, SmtpServer
 
-MINUTE, HOUR = 60, 3600
+HOUR = 3600
 LATER = "server RCPT: 450 4.2.0 later"
 
 PAUSES = [0, 60, 120, 240, 480, 960, 1920, 3840, 7680, 15360, *range(29_760, 5 * DAY + 4 * HOUR, 4 * HOUR)]
@@ -72,11 +69,14 @@ DAYS = {
     ),
     "no round while the check fails": Day("0 due 3; 0 passes; 1.5 fails; 3600 end", "0@0 1@1", "2 waiting 0"),
     # forms
-    "what a form sends is left to it, until its process dies": Day(
-        "0 keep 1 new; 0 hold 1; 75 release; 90 end", "1@80"
-    ),
     "live forms go first": Day("0 due 1; 0 queue 1; 60 queue 0; 75 end", "0@60"),
-    # failures
+    # a stop, and failures
+    "a stop begins no other attempt": Day("0 due 2; 0.5 end", "0@0", "1 waiting 0"),
+    "the gap doubles after each 4xx to a minute, until nothing is waiting": Day(
+        f"0 due 8; 0 {LATER}; 250 server; 250 passes; 1000 due 2; 1010 end",
+        "0@0! 1@10! 2@20! 3@30! 4@46! 5@78! 6@138! 7@198!"
+        " 0@258 1@318 2@378 3@438 4@498 5@558 6@618 7@678 0@1000 1@1001",
+    ),
     "from a disk that keeps what was delivered nothing is sent": Day("0 forbid; 0 due 1; 60 end", left="0 waiting 0"),
     "one that is cut off is tried a quarter of an hour later": Day("0 due 2; 0 spoil; 600 mend; 1200 end", "1@1 0@910"),
     **{
@@ -111,7 +111,7 @@ class Story:
         self._redelivery.loop.wake = self._wake  # type: ignore[method-assign]
         self._clock = clock
         self._is_woken = False
-        self._held, self._up = ExitStack(), ExitStack()
+        self._up = ExitStack()
         self.tried: list[str] = []
         sender: Any = mailer.sender
         self._send = sender.send
@@ -120,7 +120,7 @@ class Story:
     def tell(self, events: str) -> None:
         """Let each thing happen in its second; the last one ends it."""
         self._events = deque(map(str.split, events.split(";")))
-        with self._held, self._up:  # a story that fails leaves no server behind
+        with self._up:  # a story that fails leaves no server behind
             self.up()
             self._pause(0)
             while self._events:
@@ -155,7 +155,7 @@ class Story:
         keep_due(self._mail_dir, int(messages))
 
     def keep(self, local_part: str, *state: str) -> None:
-        keep_in_state(self._mail_dir, letter(local_part), " ".join(state))
+        keep(self._mail_dir, letter(local_part), " ".join(state))
 
     def form(self, *local_parts: str) -> None:
         for local_part in local_parts:
@@ -181,13 +181,6 @@ class Story:
 
     def wall(self, seconds: str) -> None:
         self._clock.wall = float(seconds)
-
-    def hold(self, local_part: str) -> None:
-        (message,) = [it for it in kept(self._mail_dir) if it.local_part == local_part]
-        self._held.enter_context(Spool(self._mail_dir).claim(message))
-
-    def release(self) -> None:
-        self._held.close()
 
     def forbid(self) -> None:
         """Nothing in MAIL_DIR can be renamed or removed. Root would be allowed to."""
@@ -238,15 +231,6 @@ def test_day(play: Play, day: Day) -> None:
     assert play(day.events) == (day.tried, day.left)
 
 
-def test_the_gap_doubles_after_each_4xx_to_a_minute_until_nothing_is_waiting(play: Play) -> None:
-    tried, _ = play(f"0 due 8; 0 {LATER}; 300 server; 300 passes; 3000 due 3; 3020 end")
-
-    at = [int(attempt.rstrip("!").partition("@")[2]) for attempt in tried.split()]
-    assert at[:8] == [0, 10, 20, 30, 46, 78, 138, 198]
-    assert {later - earlier for earlier, later in pairwise(at[9:17])} == {MINUTE}
-    assert at[-3:] == [3000, 3001, 3002]
-
-
 @pytest.mark.parametrize(("form_type", "recipient"), [("demo", "a@example.com"), ("", "b@example.com")])
 def test_what_waits_goes_whole_to_whom_the_settings_name_for_its_kind_by_now(
     make_mailer: MakeMailer, mail_dir: Path, form_type: str, recipient: str
@@ -277,19 +261,6 @@ def test_of_two_processes_one_makes_rounds_and_the_other_when_its_check_fails(
     assert (tries, [message.tries for message in kept(mail_dir)]) == ([1, 0], [1, 1])
 
 
-def test_what_nobody_finished_is_removed_after_36_hours_and_the_log_says_how_much(
-    make_mailer: MakeMailer, mail_dir: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = mail_dir / keep(mail_dir, letter(1)).path
-    left = path.rename(mail_dir / "tmp" / path.name)
-    os.utime(left, (time.time() - 37 * HOUR,) * 2)
-
-    Redelivery(make_mailer(), Spool(mail_dir), patience=10).work()
-
-    assert not left.exists()
-    assert "1 abandoned temporary files are removed" in caplog.text
-
-
 def test_a_large_store_is_read_less_often(
     make_mailer: MakeMailer, mail_dir: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,24 +283,3 @@ def test_a_fault_ends_nothing_and_is_named_without_its_words(
     Redelivery(make_mailer(), Spool(mail_dir), patience=10).work()
 
     assert caplog.messages == ["redelivery failed: LookupError"]
-
-
-def test_a_stop_waits_for_the_attempt_that_is_being_made_and_begins_no_other(
-    make_mailer: MakeMailer, mail_dir: Path
-) -> None:
-    keep_due(mail_dir, 2)
-    taken = Event()
-
-    def tell_to_stop() -> None:
-        redelivery.loop.wind_down()
-        taken.set()
-        time.sleep(0.1)  # for a stop that does not wait to be noticed
-
-    with SmtpServer(on_message=tell_to_stop) as server:
-        redelivery = Redelivery(make_mailer(server), Spool(mail_dir), patience=10)
-        redelivery.loop.start()
-        assert taken.wait(30)
-        redelivery.loop.stop()
-        left = [message.local_part for message in kept(mail_dir)]
-
-    assert (arrived(server), left) == (["<0@example.com>"], ["1"])

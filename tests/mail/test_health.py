@@ -15,11 +15,12 @@ from flask import Flask
 
 from app.mail.health import CHECK_INTERVAL, MAX_AGE, MailHealth
 from app.mail.kept import Census
+from app.mail.mailer import Mailer
 from app.mail.message import Message
-from app.mail.smtp import CHECK_SECONDS, MAX_NOOPS, Deadline, SmtpSender
+from app.mail.smtp import CHECK_SECONDS, MAX_NOOPS
 from app.mail.spool import Spool
 from tests.conftest import MakeApp
-from tests.mail.conftest import Clock, MakeMailer, MakeSender, keep, letter
+from tests.mail.conftest import Clock, MakeMailer, keep, letter
 from tests.mail.server import ACCOUNT, Act, Replies, SmtpServer
 from tests.waiting import wait_until
 
@@ -171,18 +172,18 @@ def test_no_host_address_or_account_shows(make_app: MakeApp) -> None:
     assert [word for word in private if word in text] == []
 
 
-def send(sender: SmtpSender, message: Message) -> None:
-    sender.send(message, Deadline(30), before_data_ends=lambda: None)
+def check(mailer: Mailer) -> None:
+    assert mailer.sender
+    mailer.sender.check()
 
 
 def test_a_connection_is_kept_by_noops_which_count_anew_after_a_message(
-    make_sender: MakeSender, message: Message, clock: Clock
+    make_mailer: MakeMailer, message: Message, clock: Clock
 ) -> None:
     with SmtpServer(account=ACCOUNT) as server:
-        sender = make_sender(server)
-        do: dict[str, Callable[[], object]] = {"check": sender.check, "send": lambda: send(sender, message)}
-        for step in [*["check"] * (1 + MAX_NOOPS), "send", *["check"] * (MAX_NOOPS + 1)]:
-            do[step]()
+        mailer = make_mailer(server)
+        for is_check in [*[True] * (1 + MAX_NOOPS), False, *[True] * (MAX_NOOPS + 1)]:
+            check(mailer) if is_check else mailer.deliver(message)
             clock.passed += CHECK_INTERVAL
 
     said = [[command.upper().split()[0] for command in connection.commands] for connection in server.connections]
@@ -193,29 +194,29 @@ def test_a_connection_is_kept_by_noops_which_count_anew_after_a_message(
 
 @pytest.mark.parametrize("reply", [Act.DROP, Act.RESET, "421 4.4.2 idle for too long", "554 Too many nonmail commands"])
 def test_a_connection_that_is_gone_is_replaced_within_the_same_check(
-    make_sender: MakeSender, message: Message, reply: str | Act
+    make_mailer: MakeMailer, message: Message, reply: str | Act
 ) -> None:
     with SmtpServer() as server:
-        sender = make_sender(server)
-        sender.check()
+        mailer = make_mailer(server)
+        check(mailer)
         server.connections[0].replies = {"NOOP": reply}
-        sender.check()
-        send(sender, message)
+        check(mailer)
+        mailer.deliver(message)
 
     assert len(server.connections) == 2
     assert [arrival.content for arrival in server.taken] == [message.content]
 
 
 def test_a_connection_that_falls_silent_leaves_half_of_the_time_for_another_one(
-    make_sender: MakeSender, clock: Clock
+    make_mailer: MakeMailer, clock: Clock
 ) -> None:
     begun = time.perf_counter()
     with SmtpServer() as server:
-        sender = make_sender(server, SMTP_TIMEOUT="60")
-        sender.check()
+        mailer = make_mailer(server, SMTP_TIMEOUT="60")
+        check(mailer)
         server.connections[0].replies = {"NOOP": Act.HANG}
         clock.skip_after(b"NOOP", CHECK_SECONDS / 2 - 0.1)
-        sender.check()
+        check(mailer)
 
     assert len(server.connections) == 2
     assert time.perf_counter() - begun < CHECK_SECONDS / 2

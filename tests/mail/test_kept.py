@@ -1,4 +1,4 @@
-"""The names of kept messages: what they say, and when the next attempt is due."""
+"""The names of kept messages: what they say, and whether there is a next attempt."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from app.mail.kept import Kept, State, read_path
 
 STORED_AT = 1_700_000_000
 UNIQUE = f"{STORED_AT}000000000.4242.0123456789abcdef"
-MINUTE, HOUR, DAY = 60, 3600, 86_400
-DAY_ONE, LATE = STORED_AT + HOUR, STORED_AT + 365 * DAY
+MINUTE, DAY = 60, 86_400
+LATE = STORED_AT + 365 * DAY
 TRIED = ",tries=3,last=1700000060.000"
 """The time is that of the first attempt, a minute after the message was stored."""
 
@@ -67,19 +67,6 @@ def test_another_name_is_none_of_a_message(path: str) -> None:
     assert read_path(path, has_server=True) is None
 
 
-LONGEST = 4 * HOUR
-PAUSES = {0: MINUTE, 59: MINUTE, 61: 61, 2 * HOUR: 2 * HOUR, LONGEST + 1: LONGEST, -DAY: MINUTE}
-
-
-@pytest.mark.parametrize(("waited", "pause"), PAUSES.items())
-def test_a_pause_is_as_long_as_the_message_has_waited(waited: int, pause: int) -> None:
-    kept = read(read(NEW).after(STORED_AT + waited, "451").removeprefix("new/"))
-    next_try = STORED_AT + waited + pause
-
-    assert kept.next_try == next_try
-    assert [kept.is_due(moment) for moment in (next_try - 1, next_try)] == [False, True]
-
-
 @pytest.mark.parametrize(
     ("age", "tries", "state"),
     [(5 * DAY, 10, State.GIVEN_UP), (5 * DAY - 1, 10, State.WAITING), (365 * DAY, 9, State.WAITING)],
@@ -89,22 +76,3 @@ def test_a_failure_after_five_days_and_ten_attempts_is_the_last(age: float, trie
 
     assert kept.state is state
     assert {kept.next_try is None, not kept.is_due(2 * LATE, 2 * LATE)} == {state is State.GIVEN_UP}
-
-
-DUE = {
-    "in its pause": (-1, 0, False),
-    "the server has come back since": (-1, DAY_ONE, True),
-    "tried since the server came back": (-1, DAY_ONE - 1, False),
-    "tried by a clock that was a little ahead": (59, 0, False),
-    "the clock was set back": (61, 0, True),
-}
-"""When it was tried, from now on, when the server came back, and whether it is due."""
-
-
-@pytest.mark.parametrize(("tried", "back_at", "is_due"), DUE.values(), ids=DUE)
-def test_a_return_of_the_server_and_a_clock_that_was_set_back_end_the_pause(
-    tried: int, back_at: float, *, is_due: bool
-) -> None:
-    kept = read(f"{UNIQUE},tries=1,last={DAY_ONE + tried:.3f},waiting=451.demo")
-
-    assert kept.is_due(DAY_ONE, back_at) is is_due

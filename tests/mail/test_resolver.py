@@ -12,8 +12,7 @@ import pytest
 
 from app.mail.message import Message
 from app.mail.resolver import Resolver, own_name
-from app.mail.smtp import Deadline
-from tests.mail.conftest import MakeSender
+from tests.mail.conftest import MakeMailer
 from tests.mail.server import SmtpServer
 
 ADDRESSES = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 25))]
@@ -55,12 +54,12 @@ def test_when_a_look_up_has_ended_the_next_asks_anew(dns: Mock, failure: OSError
 
 
 def test_the_dns_is_not_asked_for_the_name_of_this_host(
-    make_sender: MakeSender, message: Message, monkeypatch: pytest.MonkeyPatch
+    make_mailer: MakeMailer, message: Message, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket, "getfqdn", lambda *_: pytest.fail("smtplib has asked"))
     monkeypatch.setattr(socket, "gethostname", lambda: "web")
     with SmtpServer() as server:
-        make_sender(server).send(message, Deadline(60), before_data_ends=lambda: None)
+        make_mailer(server).deliver(message)
 
     assert server.connections[0].commands[0].split() == ["ehlo", "[127.0.0.1]"]
 

@@ -17,9 +17,10 @@ import pytest
 
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
+from app.mail.redelivery import Redelivery
 from app.mail.spool import FOLDERS, Spool, require_mail_dir
 from app.settings import SettingsError
-from tests.mail.conftest import CONTENT, NAMES, MailCommand, MakeMailer, keep, keep_in_state, kept, letter
+from tests.mail.conftest import CONTENT, NAMES, MailCommand, MakeMailer, keep, kept, letter
 from tests.mail.server import SmtpServer
 
 NAME = f"1700000000000000000.7.3{NAMES['waiting']}"
@@ -78,7 +79,7 @@ def test_a_store_that_is_another_users_keeps_its_mode_and_its_folders_are_privat
 def test_the_flags_of_a_mail_reader_and_the_move_to_cur_change_nothing(
     mail: MailCommand, mail_dir: Path, state: str
 ) -> None:
-    before = keep_in_state(mail_dir, letter(1), state)
+    before = keep(mail_dir, letter(1), state)
     reader = mailbox.Maildir(mail_dir, create=False)
     ((key, message),) = reader.items()
     message.set_subdir("cur")
@@ -119,18 +120,26 @@ def test_what_the_service_has_not_named_or_is_no_file_is_ignored_and_left_alone(
 
 @pytest.mark.parametrize(("folder", "hours", "removed"), [("tmp", 36.1, 1), ("tmp", 35.9, 0), ("new", 1000, 0)])
 def test_what_a_killed_process_has_left_is_removed_after_36_hours_unless_it_is_being_written(
-    mail_dir: Path, folder: str, hours: float, removed: int
+    make_mailer: MakeMailer,
+    mail_dir: Path,
+    caplog: pytest.LogCaptureFixture,
+    folder: str,
+    hours: float,
+    removed: int,
 ) -> None:
-    spool = Spool(mail_dir)
-    spool.prepare()
+    Spool(mail_dir).prepare()
+    redelivery = Redelivery(make_mailer(), Spool(mail_dir), patience=10)
     path = mail_dir / folder / NAME
     path.write_bytes(CONTENT[:50])
     os.utime(path, (time.time() - hours * 3600,) * 2)
 
     with path.open() as written:
         fcntl.flock(written, fcntl.LOCK_EX)
-        assert spool.remove_unfinished() == 0
-    assert spool.remove_unfinished() == removed
+        redelivery.work()
+        assert path.exists()
+    redelivery.work()
+
+    assert caplog.messages == ["1 abandoned temporary files are removed from MAIL_DIR"] * removed
     assert path.exists() is not bool(removed)
 
 
