@@ -10,23 +10,20 @@ from unittest.mock import Mock
 
 import pytest
 
+from app.mail import mailer as module
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from tests.mail.conftest import MakeMailer
 from tests.mail.server import Act, Replies, SmtpServer
 
 
-def test_a_form_waits_for_a_slot_for_a_quarter_of_the_time_allowed(
-    make_mailer: MakeMailer, message: Message, monkeypatch: pytest.MonkeyPatch
+def test_half_of_the_threads_may_hand_over_and_a_quarter_wait_for_a_quarter_of_the_time(
+    make_mailer: MakeMailer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mailer = make_mailer(SmtpServer(), THREADS="4", SMTP_TIMEOUT="40")
-    no_slot = Mock(return_value=False)
-    monkeypatch.setattr(mailer.bulkhead._freed, "wait_for", no_slot)  # else the test would wait ten seconds
+    monkeypatch.setattr(module, "Bulkhead", bulkhead := Mock())
+    make_mailer(SmtpServer(), THREADS="8", SMTP_TIMEOUT="40")
 
-    with mailer.bulkhead.slot(), mailer.bulkhead.slot(), pytest.raises(DeliveryError):
-        mailer.deliver(message)
-
-    assert [call.args[1] for call in no_slot.call_args_list] == [10]
+    bulkhead.assert_called_once_with(slots=4, waiting_room=2, patience=10)
 
 
 @pytest.fixture

@@ -120,12 +120,7 @@ def test_what_the_service_has_not_named_or_is_no_file_is_ignored_and_left_alone(
 
 @pytest.mark.parametrize(("folder", "hours", "removed"), [("tmp", 36.1, 1), ("tmp", 35.9, 0), ("new", 1000, 0)])
 def test_what_a_killed_process_has_left_is_removed_after_36_hours_unless_it_is_being_written(
-    make_mailer: MakeMailer,
-    mail_dir: Path,
-    caplog: pytest.LogCaptureFixture,
-    folder: str,
-    hours: float,
-    removed: int,
+    make_mailer: MakeMailer, mail_dir: Path, caplog: pytest.LogCaptureFixture, folder: str, hours: float, removed: int
 ) -> None:
     Spool(mail_dir).prepare()
     redelivery = Redelivery(make_mailer(), Spool(mail_dir), patience=10)
