@@ -80,7 +80,7 @@ class Clock:
         patch.setattr(time, "monotonic", lambda: monotonic + self.passed)
 
     def skip_after(self, sent: bytes, seconds: float) -> None:
-        """Let so many seconds pass when a client first sends such bytes: so a wait for a silent server is short."""
+        """Let so many seconds pass when a client first sends such bytes, without TLS: so a wait is short."""
         left, sendall = [seconds], socket.socket.sendall
 
         def sendall_and_skip(connected: socket.socket, data: bytes, flags: int = 0) -> None:

@@ -52,6 +52,9 @@ DAYS = {
         "0@0! 1@0! 0@10! 1@20! 0@1800 1@1801",
     ),
     "one set back keeps nothing waiting": Day(f"0 down; 0 wall {DAY}; 0 form 1; 0 wall 0; 0 up; 15 end", "1@0! 1@0"),
+    "but one that was a little ahead does not hurry": Day(
+        "0 down; 0 wall 30; 0 form 1; 0 wall 0; 0 up; 15 end", "1@0!", "1 waiting 1 ConnectionRefusedError"
+    ),
     "what only the operator can end is left to him": Day(
         f"0 keep 1 in doubt; 0 keep 2 refused; 0 keep 3 given up; 0 passes; {HOUR} end",
         left="3 given up 35 451; 1 in doubt 1; 2 refused 1 550",
