@@ -85,25 +85,6 @@ class Server:
 
         wait_until(answers, seconds=BOOT_SECONDS)
 
-    @property
-    def takes_connections(self) -> bool:
-        """Whether an epoll of the worker watches the socket that listens (proc(5), fdinfo)."""
-        table, process = Path("/proc/net/tcp").read_text(), Path(f"/proc/{newest_worker(self.log)}")
-        inodes = re.findall(rf": \w+:{self.port:04X} \w+:0000 0A (?:\S+ +){{5}}(\d+)", table)
-        listeners = {f"socket:[{inode}]" for inode in inodes}
-        try:
-            files = {fd.name: str(fd.readlink()) for fd in (process / "fd").iterdir()}
-            polls = [(process / "fdinfo" / fd).read_text() for fd, file in files.items() if "eventpoll" in file]
-        except FileNotFoundError:
-            return True  # it has closed one of its files meanwhile, so it has to be looked at again
-        return any(files.get(fd) in listeners for fd in re.findall(r"tfd: +(\d+)", "".join(polls)))
-
-    def tell_to_stop(self) -> None:
-        """Return once the worker has heard that it is to stop: it takes no more connections."""
-        assert self.takes_connections
-        self.process.terminate()
-        wait_until(lambda: not self.takes_connections)
-
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE, source_address=(self.client, 0))
 

@@ -6,8 +6,6 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
 from app.mail.kept import State
 from app.mail.spool import Spool
 from tests.mail.conftest import kept, letter
@@ -52,7 +50,6 @@ def test_posts_that_hang_in_the_mail_server_keep_nobody_else_waiting(tmp_path: P
     assert states == [State.WAITING] * 2 * THREADS
 
 
-@pytest.mark.needs("/proc")
 def test_what_is_handed_over_when_the_service_is_told_to_stop_arrives(tmp_path: Path) -> None:
     """As many forms as can be under way, and a kept message, which takes no place of theirs."""
     forms = PLACES + WAITING
@@ -67,7 +64,8 @@ def test_what_is_handed_over_when_the_service_is_told_to_stop_arrives(tmp_path: 
         posted = [pool.submit(post, service) for _ in range(forms)]
         mail_server.wait_until_hung(PLACES)
         wait_until(lambda: len(kept(service.mail_dir)) == forms + 1)
-        service.tell_to_stop()
+        service.process.terminate()
+        service.wait_for("Handling signal: term")
         mail_server.release()
         answers = [answer.result() for answer in posted]
 
