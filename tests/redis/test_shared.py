@@ -198,32 +198,31 @@ def test_the_process_limits_by_itself_until_the_server_is_back(
     caplog.set_level(logging.INFO)
     with RedisServer(tmp_path) as server:
         storage, other = (make_storage(f"redis+unix://{server.socket}") for _ in range(2))
-        limiter = storage.limiter(CONTACT)
-        elsewhere = other.limiter(CONTACT).hit(address(3)).allowed
-        by_all = [limiter.hit(address(number)).allowed for number in (1, 3)]
+        limiter, api, elsewhere = storage.limiter(CONTACT), storage.limiter(API), other.limiter(API)
+        for _ in range(API.quota - 1):
+            elsewhere.hit(address(1))
+        by_all = [each.hit(address(1)) for each in (limiter, api)]
 
         break_it(server)
         first = limiter.hit(address(2)).allowed
         for _ in range(FAILURES_IN_A_ROW + 1):
             probe(storage)
         own = [limiter.hit(address(2)).allowed for _ in range(100)]
-        spent = [limiter.hit(address(number)).allowed for number in (1, 3)]
+        spent = [each.hit(address(1)).allowed for each in (limiter, api)]
         asked = storage.decide(CONTACT, address(1), "peek")  # a replica would answer
         said = lines(caplog)
         repair(server)
         probe(storage)
 
-        assert elsewhere
-        assert by_all == [True, False]
+        assert [(decision.allowed, decision.remaining) for decision in by_all] == [(True, 0), (True, 0)]
         assert first
         assert own == [False] * 100
         assert spent == [False, False], "the loss gives nothing back"
         assert asked is None, "a server that is out of reach is not asked"
         assert said == [lost(error)]
         assert lines(caplog) == [*said, BACK]
-        back = [limiter.hit(address(number)).allowed for number in (1, 2, 3, 4)]
-        assert back == [False, False, False, True], "nor the return"
-        assert server.admin.keys("*:00000004")
+        assert [limiter.hit(address(number)).allowed for number in (1, 2, 3)] == [False, False, True], "nor the return"
+        assert server.admin.keys("*:00000003")
 
 
 @pytest.mark.usefixtures("_impatient")
