@@ -162,16 +162,12 @@ class Site:
         """The process id of the instance's newest worker."""
         return newest_worker(self.log(instance))
 
-    def tls(self) -> ssl.SSLContext:
-        """What a client needs to trust the site, and nobody else."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self._authority.configure_trust(context)
-        return context
-
-    def connect(self, client: str = "127.0.0.1", *, tls: ssl.SSLContext | None = None) -> ssl.SSLSocket:
-        """A connection from that address."""
+    def connect(self, client: str = "127.0.0.1") -> ssl.SSLSocket:
+        """A connection from that address, by somebody who trusts the site and nobody else."""
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self._authority.configure_trust(tls)
         plain = socket.create_connection(("127.0.0.1", self.https_port), timeout=30, source_address=(client, 0))
-        return (tls or self.tls()).wrap_socket(plain, server_hostname=SERVER_NAME)
+        return tls.wrap_socket(plain, server_hostname=SERVER_NAME)
 
     def open(self, port: int | None = None) -> socket.socket:
         """A connection over TLS, or in clear to that port."""

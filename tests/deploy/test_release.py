@@ -147,10 +147,14 @@ class Machine:
         asking = ["curl", "--silent", "--include", "--unix-socket", socket, "http://a/api"]
         return subprocess.run(asking, capture_output=True, text=True, check=False).stdout
 
+    def release(self, instance: str) -> str:
+        """The subject of the commit whose release answers."""
+        (commit,) = re.findall(r"^X-Release: .*-(\w+)", self.ask(instance), re.MULTILINE)
+        return self.git("log", "-1", "--format=%s", commit).rstrip()
+
     def running(self) -> dict[str, str]:
-        """The subject of the commit whose release answers, of each instance."""
-        names = {each: re.findall(r"^X-Release: .*-(\w+)", self.ask(each), re.MULTILINE) for each in self.processes}
-        return {each: self.git("log", "-1", "--format=%s", *name).rstrip() for each, name in names.items()}
+        """The release of each instance."""
+        return {instance: self.release(instance) for instance in self.processes}
 
     def worker(self, instance: str) -> int:
         return newest_worker((self.directory / f"{instance}.log").read_text())

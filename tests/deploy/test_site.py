@@ -15,7 +15,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import product
 from pathlib import Path
-from ssl import TLSVersion
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -162,10 +161,8 @@ FORMS = {
 REQUESTS = {
     "garbage": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
     "no host": b"GET /api HTTP/1.1\r\n\r\n",
-    "unknown version": b"GET /api HTTP/9.9\r\nHost: a\r\n\r\n",
     "target too long": b"GET /" + b"a" * 33_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
     "target too long for gunicorn": b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
-    "header too long": b"GET /api HTTP/1.1\r\nHost: a\r\nX-Long: " + b"a" * 33_000 + b"\r\n\r\n",
     "raw non-ASCII, which gunicorn refuses": "GET /api/ñ HTTP/1.1\r\nHost: a\r\n\r\n".encode(),
     "bad escape": b"GET /api/%zz HTTP/1.1\r\nHost: a\r\n\r\n",
     "place of an answer": b"GET /../public-web-interface/unavailable HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -207,15 +204,6 @@ def test_nginx_s_own_answers_have_the_fields_of_the_service_s(served: Site, path
     assert own.headers.get_all("Link", []) == [SERVICE_DESC] * (path in LINKED)
 
 
-@pytest.mark.parametrize("line", ["GET /api", "GET /unknown", "POST /contact.php", f"GET {ACME}/none"])
-@pytest.mark.parametrize("port", ["https", "http"])
-def test_http_0_9_is_cut_off_without_a_word(served: Site, port: str, line: str) -> None:
-    """Its answers have no status and no fields, so none could be as documented."""
-    with served.open(served.http_port if port == "http" else None) as connection:
-        connection.sendall(f"{line}\r\n".encode())
-        assert connection.recv(1) == b""
-
-
 @pytest.mark.parametrize("path", ["/api", f"{ACME}/none"])
 @pytest.mark.parametrize("port", ["http", "https"])
 def test_http_without_tls_is_refused_in_the_envelope_and_not_redirected(served: Site, port: str, path: str) -> None:
@@ -244,16 +232,6 @@ def test_who_has_read_the_document_compressed_need_not_read_it_again(served: Sit
     known["If-None-Match"] = served.request("GET", "/openapi.json", headers=known).headers["ETag"]
 
     assert served.request("GET", "/openapi.json", headers=known).status == 304
-
-
-@pytest.mark.parametrize("first", ["AES256-GCM-SHA384", "CHACHA20-POLY1305"])
-def test_a_client_of_tls_1_2_has_the_cipher_that_suits_it_best(served: Site, first: str) -> None:
-    client = served.tls()
-    client.maximum_version = TLSVersion.TLSv1_2
-    client.set_ciphers(f"ECDHE-ECDSA-{first}:ECDHE-ECDSA-AES128-GCM-SHA256")
-
-    with served.connect(tls=client) as connection:
-        assert (connection.cipher() or [None])[0] == f"ECDHE-ECDSA-{first}"
 
 
 OVER_HTTP_2 = {

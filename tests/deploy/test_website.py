@@ -71,10 +71,3 @@ def test_the_website_logs_nothing_of_the_service(sites: dict[str, Site]) -> None
     exchange(beside, asking("GET /last"))
     assert re.findall(r'"(\S+ \S+) HTTP', website_log(beside).removeprefix(before)) == ["GET /last"]
     assert re.findall(r'request: "(\S+ \S+) ', errors.read_text().removeprefix(errors_before)) == ["GET /last"]
-
-
-@pytest.mark.parametrize("path", ["/api", "/openapi.json", "/contact.php"])
-def test_a_service_that_is_down_is_an_internal_error(sites: dict[str, Site], path: str) -> None:
-    answer = sites["beside"].request("GET", path)
-
-    assert (answer.status, answer.code) == (500, "internal_error")

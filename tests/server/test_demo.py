@@ -14,7 +14,6 @@ from tests.server.gunicorn import DEMO, PATIENCE, serving
 
 REFUSED = {
     "a unix socket": ("BIND", "unix:/run/demo.sock", "the demo needs HOST:PORT, because"),
-    "no port": ("DEMO_PORT", "http", "no port: set DEMO_PORT to another port"),
     "a port that is taken": ("DEMO_PORT", "{taken}", "Address already in use: set DEMO_PORT to another port"),
     "a fault of the service's settings": ("THREADS", "0", "expected a number from 1 to 1024"),
 }

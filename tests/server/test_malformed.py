@@ -27,18 +27,11 @@ def chunk(content: bytes) -> bytes:
 REQUESTS = {
     "400 http": {
         "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
-        "unknown version": b"GET /api HTTP/9.9\r\nHost: a\r\n\r\n",
-        "raw non-ASCII path": "GET /api/ñ HTTP/1.1\r\nHost: a\r\n\r\n".encode(),
         "space in the target": b"GET /api ana@example.com HTTP/1.1\r\nHost: a\r\n\r\n",
-        "line too long": b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
-        "header too long": GET + b"X-Long: " + b"a" * 9000 + b"\r\n\r\n",
-        "too many headers": GET + b"X-A: b\r\n" * 120 + b"\r\n",
         "header without colon": GET + b"ana@example.com\r\n\r\n",
         "underscore in a header name": GET + b"X_Forwarded_For: 192.0.2.7\r\n\r\n",
-        "Content-Length of letters": POST + b"Content-Length: abc\r\n\r\n{}",
         "two Content-Lengths": POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
         "length and chunks": POST + b"Content-Length: 2\r\n" + CHUNKS + b"0\r\n\r\n",
-        "unknown transfer coding": POST + b"Transfer-Encoding: zip\r\n\r\n",
     },
     "400 incomplete": {
         "broken size of a chunk": POST + CHUNKS + b"zz\r\n{}\r\n0\r\n\r\n",
