@@ -108,6 +108,7 @@ LEAVING: dict[str, tuple[Policy, int, str, list[int]]] = {
     "at the cap, the client whose last request is oldest": (API, 3, "1 2 3 1 4", [58, 60, 59, 59]),
     "a refused request and a peek do not keep a client": (CONTACT, 2, "1 2 1 ?1 3", [1, 0, 0]),
     "a peek at a new client takes no place": (CONTACT, 1, "1 ?2 ?3", [0, 1, 1]),
+    "an idle crowd, faster than new clients come": (CONTACT, 9, "1 2 3 4 +30 5 6", [1, 1, 1, 1, 0, 0]),
     "idle clients, before any that is still counted": (CONTACT, 4, "1 2 +30 3 4 5 6", [1, 1, 0, 0, 0, 0]),
 }
 """The cap, the clients that hit or (?) peek, a second after each other, and what each of them has left."""
@@ -126,7 +127,7 @@ def test_who_gives_way(policy: Policy, cap: int, story: str, left: list[int], cl
         clock.now += SECOND
 
     assert [window.peek(address(number)).remaining for number, _ in enumerate(left, 1)] == left
-    assert len(window) == cap
+    assert len(window) == sum(remaining < policy.quota for remaining in left)
 
 
 def cost(window: SlidingWindow, client: bytes) -> tuple[int, int]:
