@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.visitor import FIELDS, RULES, SCREENSHOTS, VIEWPORTS, Visitor
-from tests.chromium import axe_findings
+from tests.browser.visitor import FIELDS, VIEWPORTS, Visitor, axe_findings, take_picture
 from tests.ports import free_port
 from tests.server.gunicorn import DEMO, serving
 
@@ -43,9 +42,9 @@ def test_what_a_visitor_sends_appears_in_the_open_inbox(context: BrowserContext,
     assert f"\nEmpresa: {company}\n" in text
     assert f"\nReply-To: {FIELDS['nombre']} <{FIELDS['email']}>\n" in header
     page.set_viewport_size(VIEWPORTS["phone"])
-    page.screenshot(path=SCREENSHOTS / "inbox-phone.png", full_page=True, scale="css")
+    take_picture(page, "inbox-phone")
     # axe-core's script does not reach into the frame, as no script does.
-    assert [rule for rule, *_ in axe_findings(page, rules=RULES)] == ["frame-tested"]
+    assert [rule for rule, *_ in axe_findings(page)] == ["frame-tested"]
 
 
 def test_every_link_of_the_website_leads_somewhere(page: Page, site: str) -> None:

@@ -14,9 +14,18 @@ import pytest
 from playwright.sync_api import expect
 
 from app.contact.antispam import MIN_AGE_SECONDS
-from tests.browser.conftest import Later, Visit
-from tests.browser.steps import AGAIN, ASKED_AGAIN, COUNTDOWN, COUNTDOWN_ENDS, DOUBT, FULL, lines_of
-from tests.browser.visitor import SMALL_PHONE, Visitor
+from tests.browser.conftest import Visit
+from tests.browser.visitor import (
+    AGAIN,
+    ASKED_AGAIN,
+    COUNTDOWN,
+    COUNTDOWN_ENDS,
+    DOUBT,
+    FULL,
+    SMALL_PHONE,
+    Visitor,
+    lines_of,
+)
 from tests.factories import REQUEST_ID
 from tests.mail.server import SmtpServer
 from tests.ports import free_port
@@ -55,8 +64,6 @@ ANSWERS = {
     "a firewall's page": (403, "<h1>No</h1>", SITE, "Detalle técnico: 403"),
     "an unknown 4xx": (418, error("brand_new"), SITE, "Detalle técnico: brand_new"),
     "a wrong address": (404, error("endpoint_not_found"), SITE, "Es un error nuestro, no de lo que ha escrito."),
-    "a body": (400, error("invalid_body"), SITE, "Detalle técnico: invalid_body"),
-    "no such page": (404, error("not_found"), SITE, "Detalle técnico: not_found"),
     "retired": (410, error("api_version_sunset"), SITE, "Detalle técnico: api_version_sunset"),
 }
 PICTURES = {"a proxy's page", "not kept", "a wrong address"}
@@ -118,7 +125,7 @@ def test_fields_that_only_the_service_refuses_are_listed(unserved: Visitor) -> N
 
 @pytest.mark.parametrize(("minutes", "direction"), [(-61, "atrasado"), (10, "adelantado")])
 def test_a_visitor_whose_clock_is_wrong_has_to_change_nothing(
-    visitor: Visitor, mail_server: SmtpServer, later: Later, minutes: int, direction: str
+    visitor: Visitor, mail_server: SmtpServer, minutes: int, direction: str
 ) -> None:
     visitor.page.add_init_script(f"(now => {{ Date.now = () => now() + {minutes * 60_000}; }})(Date.now.bind(Date))")
     visitor.open()
@@ -131,14 +138,15 @@ def test_a_visitor_whose_clock_is_wrong_has_to_change_nothing(
     visitor.still_has_what_was_typed()
 
     time.sleep(MIN_AGE_SECONDS + 1)  # the service finds that it has waited long enough; its clock was told in seconds
-    later()
+    visitor.wait()
     visitor.send()
     visitor.sees_the_end()
     assert "Nombre: María Ñúñez" in lines_of(mail_server)
 
 
 @pytest.mark.firefox
-def test_the_quota_is_waited_for_with_a_countdown(visitor: Visitor, service: Server) -> None:
+def test_the_quota_is_waited_for_with_a_countdown(visit: Visit, service: Server) -> None:
+    visitor = visit(service.port)
     visitor.fill()
     # Somebody else behind the same address has just sent a form.
     service.request("POST", "/contact.php", b"{}", {"Content-Type": "application/json"})

@@ -10,22 +10,13 @@ from playwright.sync_api import BrowserContext, expect
 
 from app.contact.antispam import MAX_AGE_SECONDS, MIN_AGE_SECONDS
 from app.contact.schema import validate
-from tests.browser.conftest import Edits
-from tests.browser.steps import OK, adding, lines_of
-from tests.browser.visitor import SMALL_PHONE, Visitor
-from tests.browser.website import Website
+from tests.browser.servers import Website
+from tests.browser.visitor import OK, SMALL_PHONE, Visitor, adding, lines_of
 from tests.mail.server import SmtpServer
 
 UNACCEPTABLE = [
-    *("maria", "maria@", "@example.com", "maria@example", "maria@example.", "maria@example.com.", "maria@.example.com"),
-    *("maria@example..com", "maria@example,com", "maria@@example.com", "maria..n@example.com", ".maria@example.com"),
-    *(
-        "maria.@example.com",
-        "mailto:maria@example.com",
-        "maria@192.168.0.1",
-        "maria@exa_mple.com",
-        "maria@-ejemplo.com",
-    ),
+    *("maria", "maria@", "maria@example", "maria@example.com.", "maria@example..com", "maria..n@example.com"),
+    *(".maria@example.com", "mailto:maria@example.com", "maria@192.168.0.1", "maria@-ejemplo.com"),
     *("maria@empresa.local", "maria@exam ple.com", "maria@example.com, ana@example.com", "María <maria@example.com>"),
     *("maria@exam\u200bple.com", "maria@example.c\u00b4om", '"maria n"@example.com'),
 ]
@@ -72,10 +63,10 @@ CITY = """<label>Ciudad <input name="ciudad" required maxlength="80" pattern="\\
     ],
 )
 def test_a_fault_takes_the_focus_and_costs_no_request(
-    unserved: Visitor, edits: Edits, kind: str, name: str, typed: str, text: str
+    unserved: Visitor, website: Website, kind: str, name: str, typed: str, text: str
 ) -> None:
     if name == "ciudad":
-        edits["index.html"] = adding(CITY)
+        website.edits["index.html"] = adding(CITY)
         unserved.open()
     unserved.fill(kind)
     unserved.field(name).fill(typed)
@@ -182,7 +173,7 @@ def test_nobody_is_offered_a_voice_that_the_browser_has_not(unserved: Visitor) -
 
 
 def test_a_form_filled_in_at_once_is_sent_once_it_is_old_enough(context: BrowserContext, website: Website) -> None:
-    visitor = Visitor(context.new_page(), website.address(1), is_slow=False)
+    visitor = Visitor(context.new_page(), website.address(1))
     visitor.is_answered(**OK)
     # However long it takes to fill in, by the form's clock it is at once.
     visitor.page.clock.pause_at(datetime.now(UTC) + timedelta(hours=1))

@@ -7,9 +7,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Edits
-from tests.browser.steps import AGAIN, OK, RECEIVED, adding, lines_of
-from tests.browser.visitor import SMALL_PHONE, Visitor
+from tests.browser.servers import Website
+from tests.browser.visitor import AGAIN, OK, VIEWPORTS, Visitor, adding, lines_of
 from tests.mail.server import SmtpServer
 
 YOUNG_STYLE = re.compile(r'light-dark(?=\()|(?<=:)has(?=\()|(?<=@media \()scripting| / ""')
@@ -23,9 +22,11 @@ for (const [owner, names] of [
 """What no browser had in the spring of 2022: the form's README names those of then as the oldest."""
 
 
-def test_an_older_browser_shows_each_field_and_sends(visitor: Visitor, edits: Edits, mail_server: SmtpServer) -> None:
-    edits["contact-form.css"] = edits["page.css"] = lambda style: YOUNG_STYLE.sub("unknown", style)
-    edits["index.html"] = lambda page: page.replace(" inert", "")
+def test_an_older_browser_shows_each_field_and_sends(
+    visitor: Visitor, website: Website, mail_server: SmtpServer
+) -> None:
+    website.edits["contact-form.css"] = website.edits["page.css"] = lambda style: YOUNG_STYLE.sub("unknown", style)
+    website.edits["index.html"] = lambda page: page.replace(" inert", "")
     visitor.page.add_init_script(YOUNG_NAMES)
     visitor.open()
     visitor.page.emulate_media(color_scheme="dark")
@@ -42,7 +43,7 @@ def test_an_older_browser_shows_each_field_and_sends(visitor: Visitor, edits: Ed
 
 
 def test_forced_colours_and_large_text(unserved: Visitor) -> None:
-    unserved.page.set_viewport_size(SMALL_PHONE)
+    unserved.page.set_viewport_size(VIEWPORTS["phone"])
     unserved.page.emulate_media(forced_colors="active")
     unserved.send()
     for described in unserved.page.locator("#nombre, .kinds label").all():
@@ -51,7 +52,7 @@ def test_forced_colours_and_large_text(unserved: Visitor) -> None:
     too_wide = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.outerHTML)"
     boxes = unserved.page.locator(".contact-form :is(div:not(.visually-hidden), fieldset, button, p, a)")
     assert boxes.evaluate_all(too_wide) == []
-    assert unserved.page.evaluate("document.documentElement.scrollWidth") == SMALL_PHONE["width"]
+    assert unserved.page.evaluate("document.documentElement.scrollWidth") == VIEWPORTS["phone"]["width"]
 
 
 TRANSLATE = """
@@ -86,9 +87,9 @@ WEBSITE = """
 <form class="search"><label>Buscar <input name="q"></label><button>Buscar</button></form></header><p hidden>x</p>"""
 
 
-def test_the_style_sheet_touches_nothing_but_the_form(unserved: Visitor, edits: Edits) -> None:
-    edits["index.html"] = lambda page: page.replace("<main>", f"{WEBSITE}<main>")
-    edits["page.css"] = lambda _: ""
+def test_the_style_sheet_touches_nothing_but_the_form(unserved: Visitor, website: Website) -> None:
+    website.edits["index.html"] = lambda page: page.replace("<main>", f"{WEBSITE}<main>")
+    website.edits["page.css"] = lambda _: ""
     unserved.open()
     looks = """() => [...document.querySelectorAll("html, body, body > header, body > header *")]
       .map(each => [...getComputedStyle(each)].map(name => getComputedStyle(each)[name]).join())"""
@@ -104,11 +105,11 @@ def test_the_style_sheet_touches_nothing_but_the_form(unserved: Visitor, edits: 
 
 @pytest.mark.parametrize("number", range(3), ids=["added later", "first", "second"])
 def test_each_form_of_a_page_has_a_life_of_its_own(
-    visitor: Visitor, edits: Edits, mail_server: SmtpServer, number: int
+    visitor: Visitor, website: Website, mail_server: SmtpServer, number: int
 ) -> None:
     page = visitor.page
     form = re.compile(r'(?s)<div class="contact-form".*(?=</main>)')
-    edits["index.html"] = lambda text: form.sub(r"\g<0>\g<0><template>\g<0></template>", text)
+    website.edits["index.html"] = lambda text: form.sub(r"\g<0>\g<0><template>\g<0></template>", text)
     visitor.open()
     page.evaluate("""async () => {
       document.querySelector("main").prepend(document.importNode(document.querySelector("template").content, true));
@@ -129,7 +130,7 @@ def test_each_form_of_a_page_has_a_life_of_its_own(
     expect(page.locator(".error:visible")).to_have_count(1)
     root.get_by_label("Nombre y apellidos").fill("María")
     root.get_by_role("button", name="Enviar solicitud").click()
-    expect(root.get_by_role("heading", name=RECEIVED)).to_be_visible()
+    expect(root.get_by_role("heading", name="Hemos recibido su solicitud")).to_be_visible()
     assert "Nombre: María" in lines_of(mail_server)
 
 
@@ -146,9 +147,9 @@ ADDED = """<input type="hidden" name="origen" value="portada">
 <label><input type="checkbox" name="acepta_boletin" value="sí" checked> Boletín</label>"""
 
 
-def test_the_website_fills_in_adds_and_is_told(visitor: Visitor, edits: Edits, mail_server: SmtpServer) -> None:
+def test_the_website_fills_in_adds_and_is_told(visitor: Visitor, website: Website, mail_server: SmtpServer) -> None:
     query = "?tipo=ventas&email=ana%40example.com&nombre=Ana&empresa=Caf%C3%A9&mensaje=Hola.&utm_source=boletin&otro=x"
-    edits["index.html"] = adding(ADDED)
+    website.edits["index.html"] = adding(ADDED)
     visitor.page.add_init_script(EVENTS)
     visitor.open(query)
     visitor.solve()

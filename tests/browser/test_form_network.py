@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Later
-from tests.browser.relay import Relay
-from tests.browser.steps import AGAIN, ASKED_AGAIN, DOUBT, lines_of
-from tests.browser.visitor import SMALL_PHONE, WAYS, Visitor
+from tests.browser.servers import Relay
+from tests.browser.visitor import AGAIN, ASKED_AGAIN, DOUBT, SMALL_PHONE, WAYS, Visitor, lines_of
 from tests.mail.server import SmtpServer
 from tests.waiting import wait_until
 
 REPEATED = "Aviso: Puede estar repetida: se perdió la respuesta al primer envío."
 STOP = "Dejar de esperar"
-
-PATIENT = "(set => { window.setTimeout = (run, ms) => ms >= 10000 ? 0 : set(run, ms); })(setTimeout)"
-"""A script that keeps the page from offering to stop, however long the pictures take."""
 
 
 @pytest.fixture
@@ -38,45 +33,34 @@ def send_and_wait(visitor: Visitor, mail_server: SmtpServer, seconds: int) -> No
     visitor.page.clock.run_for(seconds * 1000)
 
 
-def wait_for_half_a_minute(visitor: Visitor, mail_server: SmtpServer, _: Relay) -> None:
-    send_and_wait(visitor, mail_server, 30)
-
-
-def give_up(visitor: Visitor, mail_server: SmtpServer, _: Relay) -> None:
-    send_and_wait(visitor, mail_server, 10)
-    visitor.button(STOP).click()
-
-
-def lose_the_connection(visitor: Visitor, mail_server: SmtpServer, relay: Relay) -> None:
-    mail_server.on_message = relay.cut
-    visitor.send()
-
-
-Loss = Callable[[Visitor, SmtpServer, Relay], None]
-LOSSES: dict[Loss, str] = {
-    wait_for_half_a_minute: "Hemos esperado la respuesta 30 segundos y no ha llegado.",
-    give_up: "Hemos dejado de esperar la respuesta.",
-    lose_the_connection: "La conexión se ha cortado antes de que llegara nuestra respuesta.",
+LOSSES = {
+    "half a minute passes": "Hemos esperado la respuesta 30 segundos y no ha llegado.",
+    "the visitor gives up": "Hemos dejado de esperar la respuesta.",
+    "the connection breaks": "La conexión se ha cortado antes de que llegara nuestra respuesta.",
 }
 
 
 @pytest.mark.firefox
-@pytest.mark.parametrize("lose", LOSSES)
+@pytest.mark.parametrize("loss", LOSSES)
 def test_without_an_answer_the_visitor_decides_whether_it_is_sent_again(
-    visitor: Visitor, mail_server: SmtpServer, relay: Relay, later: Later, answer: threading.Event, lose: Loss
+    visitor: Visitor, mail_server: SmtpServer, relay: Relay, answer: threading.Event, loss: str
 ) -> None:
     visitor.fill()
-    lose(visitor, mail_server, relay)
+    if loss == "the connection breaks":
+        relay.loses_answer = True
+        answer.set()
+    send_and_wait(visitor, mail_server, 30 if loss == "half a minute passes" else 10)
+    if loss == "the visitor gives up":
+        visitor.send(STOP)
 
-    visitor.sees_a_summary(DOUBT, f"{LOSSES[lose]} {ASKED_AGAIN}")
+    visitor.sees_a_summary(DOUBT, f"{LOSSES[loss]} {ASKED_AGAIN}")
     expect(visitor.request_id).to_be_hidden()
     visitor.still_has_what_was_typed()
-    if lose is give_up:
+    if loss == "the visitor gives up":
         visitor.record("question")
     assert len(visitor.posts) == 1
     answer.set()
-    mail_server.on_message = lambda: None
-    later()
+    visitor.wait()
     visitor.send(AGAIN)
     visitor.sees_the_end()
     assert [line for line in lines_of(mail_server, 1) if line.startswith(("Aviso", "Ts"))] == [REPEATED]
@@ -84,7 +68,7 @@ def test_without_an_answer_the_visitor_decides_whether_it_is_sent_again(
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_page_that_was_left_while_it_was_sent_asks(
-    visitor: Visitor, mail_server: SmtpServer, relay: Relay, answer: threading.Event, way: str
+    visitor: Visitor, mail_server: SmtpServer, answer: threading.Event, way: str
 ) -> None:
     visitor.fill("ventas")
     visitor.field("tema").select_option("Otro tema")
@@ -94,7 +78,6 @@ def test_a_page_that_was_left_while_it_was_sent_asks(
 
     visitor.sees_a_summary(DOUBT, ASKED_AGAIN)
     answer.set()
-    relay.take_new_address()
     visitor.still_has_what_was_typed()
     visitor.solve()
     visitor.send(AGAIN)
@@ -108,8 +91,8 @@ def test_a_page_that_was_left_while_it_was_sent_asks(
 def test_while_it_is_sent_nothing_can_be_edited_and_the_button_keeps_the_focus(
     visitor: Visitor, mail_server: SmtpServer, answer: threading.Event
 ) -> None:
-    visitor.page.evaluate(PATIENT)
     visitor.fill()
+    visitor.page.clock.pause_at(visitor.page.evaluate("Date.now() / 1000 + 1"))
     visitor.field("captcha_input").press("Enter")
 
     expect(visitor.button("Enviando…")).to_be_focused()
@@ -117,17 +100,16 @@ def test_while_it_is_sent_nothing_can_be_edited_and_the_button_keeps_the_focus(
     expect(visitor.status).to_have_text("Enviando…")
     expect(visitor.page.locator("form :is(input, textarea):enabled")).to_have_count(0)
     visitor.page.keyboard.press("Enter")
-    # From here on it takes longer than it should.
+    visitor.page.clock.run_for(2000)
     expect(visitor.progress).to_have_text("Está tardando más de lo habitual.")
     expect(visitor.button(STOP)).to_be_hidden()
-    visitor.record("sending")
     answer.set()
     visitor.sees_the_end()
     assert len(visitor.posts) == len(mail_server.arrivals) == 1
 
 
 def test_no_way_leads_around_the_question_and_a_no_loses_nothing(
-    visitor: Visitor, mail_server: SmtpServer, later: Later, answer: threading.Event
+    visitor: Visitor, mail_server: SmtpServer, answer: threading.Event
 ) -> None:
     visitor.page.set_viewport_size(SMALL_PHONE)  # on which one button takes the place of the other
     visitor.fill()
@@ -144,7 +126,7 @@ def test_no_way_leads_around_the_question_and_a_no_loses_nothing(
     expect(visitor.status).to_have_text("No se ha enviado otra vez.")
     visitor.still_has_what_was_typed()
     answer.set()
-    later()
+    visitor.wait()
     visitor.send(AGAIN)
     visitor.sees_the_end()
     assert REPEATED in lines_of(mail_server, 1)

@@ -9,8 +9,8 @@ import time
 import pytest
 from playwright.sync_api import Route, expect
 
+from tests.browser.servers import FOLDER
 from tests.browser.visitor import VIEWPORTS, Visitor
-from tests.browser.website import FOLDER
 from tests.mail.server import SmtpServer, parse
 
 MAX_BYTES = 14 * 1024

@@ -1,0 +1,69 @@
+"""The company's website, and the way from its visitors to the service."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+from tests.server.gunicorn import ROOT, Server
+
+FOLDER = ROOT / "examples" / "contact-form"
+(POLICY,) = re.findall("`(default-src [^`]+)`", (FOLDER / "README.md").read_text())
+"""The Content-Security-Policy under which the example promises to work."""
+
+
+class Website(ThreadingHTTPServer):
+    """Serves the example under an origin of its own, each page with the service whose port its address names."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Page)
+        self.edits: dict[str, Callable[[str], str]] = {}
+        """What a test changes in the files, by their names."""
+
+    def address(self, service_port: int) -> str:
+        return f"http://127.0.0.1:{self.server_port}/{service_port}/"
+
+
+class _Page(SimpleHTTPRequestHandler):
+    server: Website
+
+    def do_GET(self) -> None:
+        _, port, name = urlsplit(self.path).path.split("/", 2)
+        file, service = name or "index.html", f"http://127.0.0.1:{port}"
+        text = (FOLDER / file).read_text().replace('action="http://127.0.0.1:8000', f'action="{service}')
+        body = self.server.edits.get(file, str)(text).encode()
+        self.send_response_only(200)
+        self.send_header("Content-Type", f"{self.guess_type(file)}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Security-Policy", POLICY.replace("<service>", service))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class Relay(ThreadingHTTPServer):
+    """Passes each form on from a client address of its own, because all tests of a run share the service."""
+
+    def __init__(self, service: Server) -> None:
+        super().__init__(("127.0.0.1", 0), _Form)
+        self.service = service
+        self.loses_answer = False
+        """Whether the next answer is lost, with the connection."""
+
+
+class _Form(BaseHTTPRequestHandler):
+    server: Relay
+
+    def do_POST(self) -> None:
+        form = self.rfile.read(int(self.headers["Content-Length"]))
+        headers = dict(self.headers) | {"Connection": "close"}
+        answer, body = self.server.service.new_client().request("POST", self.path, form, headers)
+        if self.server.loses_answer:
+            self.server.loses_answer = False
+            return
+        self.send_response_only(answer.status)
+        for name, value in answer.getheaders():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
