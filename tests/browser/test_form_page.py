@@ -1,4 +1,4 @@
-"""The example form as a page: its weight, its head, its texts, its print and its steadiness."""
+"""The example form as a page: its weight, its texts and its steadiness."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import gzip
 import re
 import time
 
-import pytest
 from playwright.sync_api import Route, expect
 
 from tests.browser.servers import FOLDER
-from tests.browser.visitor import VIEWPORTS, Visitor
-from tests.mail.server import SmtpServer, parse
-
-MAX_BYTES = 14 * 1024
+from tests.browser.visitor import SMALL_PHONE, Visitor
 
 
 def test_the_three_files_are_light() -> None:
     files = [FOLDER / name for name in ("index.html", "contact-form.css", "contact-form.js")]
 
-    assert sum(len(gzip.compress(path.read_bytes())) for path in files) < MAX_BYTES
+    assert sum(len(gzip.compress(path.read_bytes())) for path in files) < 14 * 1024
 
 
 SHIFTS = """
@@ -34,10 +30,9 @@ def come_late(route: Route) -> None:
     route.continue_()
 
 
-@pytest.mark.parametrize("layout", VIEWPORTS)
-def test_nothing_moves_while_the_page_loads(unserved: Visitor, layout: str) -> None:
+def test_nothing_moves_while_the_page_loads(unserved: Visitor) -> None:
     page = unserved.page
-    page.set_viewport_size(VIEWPORTS[layout])
+    page.set_viewport_size(SMALL_PHONE)
     page.route("**/contact-form.js", come_late)
     page.add_init_script(SHIFTS)
     unserved.open()
@@ -45,21 +40,6 @@ def test_nothing_moves_while_the_page_loads(unserved: Visitor, layout: str) -> N
     # Two frames later all that was to move has moved.
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert page.evaluate("shifts.map(shift => shift.sources.map(({ node }) => node?.outerHTML))") == []
-
-
-def test_the_confirmation_is_printed_on_one_sheet(visitor: Visitor, mail_server: SmtpServer) -> None:
-    visitor.fill_and_send(mensaje="Una línea del mensaje.\n" * 200)
-    visitor.sees_the_end()
-    visitor.page.get_by_text("Copia de su solicitud").click()
-
-    visitor.page.emulate_media(color_scheme="dark", media="print")
-    printed = visitor.page.pdf(format="A4")
-
-    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1
-    expect(visitor.confirmation).to_contain_text(parse(mail_server.arrivals[0])["X-Reference"])
-    expect(visitor.page.locator("pre")).to_be_hidden()
-    expect(visitor.page.locator("button:visible")).to_have_count(0)
-    assert visitor.confirmation.evaluate("element => getComputedStyle(element).color") == "rgb(22, 34, 46)"
 
 
 def test_every_text_is_in_the_page() -> None:
