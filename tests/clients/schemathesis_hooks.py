@@ -11,7 +11,6 @@ import schemathesis
 from schemathesis.core.failures import AcceptedNegativeData, Failure
 
 from tests.fuzz.cases import addresses
-from tests.fuzz.inspection import read_state
 
 Case = schemathesis.Case[Any]
 
@@ -58,8 +57,3 @@ def _fills_honeypot(response: schemathesis.Response) -> bool:
     body = json.loads(text) if is_json else dict(parse_qsl(text, keep_blank_values=True))
     honeypot = body.get("_bp_check") if isinstance(body, dict) else None
     return isinstance(honeypot, str) and honeypot != ""
-
-
-@schemathesis.check
-def fields_parse_by_their_rfcs(_: schemathesis.CheckContext, response: schemathesis.Response, _case: Case) -> None:
-    read_state(response.status_code, [(name, value) for name, values in response.headers.items() for value in values])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,13 +23,6 @@ from tests.mail.server import SmtpServer
 from tests.server.gunicorn import serving
 
 PACKAGE = "generated_client"
-
-OPERATIONS = {
-    re.sub(r"(?=[A-Z])", "_", operation["operationId"]).lower()
-    for item in DOCUMENT["paths"].values()
-    for operation in item.values()
-}
-"""The names of the functions that are generated."""
 
 Arguments = Callable[[Any], dict[str, Any]]
 """Makes the arguments of a call from the generated models."""
@@ -64,22 +56,17 @@ NEWER = SimpleNamespace(value="newer")
 """A value that a client may know from a newer document."""
 
 
-def v1(models: Any) -> dict[str, Any]:
-    return {"version": models.PublishedVersion.V1}
-
-
 CALLS = [
     Call("submit_contact", "SuccessResponse", body(nombre="Ñandú")),
     Call("submit_contact", "SuccessResponse", body("ContactForm", nombre="Ñandú")),
     Call("submit_contact_legacy", "SuccessResponse", body(nombre="Ñandú")),
-    Call("submit_contact_legacy", "SuccessResponse", body("ContactForm", nombre="Ñandú")),
     Call("get_contact_options", ""),
     Call("get_contact_legacy_options", ""),
     Call("get_api_index", "ApiIndexResponse"),
     Call("get_api_index", "ApiIndexResponse", lambda models: {"section": models.IndexSection.CONTACT}),
     Call("get_versioning", "VersioningResponse"),
-    Call("get_versioning", "VersioningResponse", v1),
-    Call("get_versioning", "VersioningResponse", v1, service="retired"),
+    Call("get_versioning", "VersioningResponse", lambda models: {"version": models.PublishedVersion.V1}),
+    Call("get_versioning", "VersioningResponse", service="retired"),
     Call("get_v1_index", "EndpointListResponse"),
     Call("get_health", "HealthResponse", lambda models: {"verbose": models.VerboseFlag.TRUE}),
     Call("get_open_api_document", "OpenApiDocument"),
@@ -97,7 +84,7 @@ CALLS = [
     error("rate_limit", "submit_contact", body(), before=1),
     error("rate_limit_exceeded", "get_versioning", before=60),
     error("api_version_sunset", "get_v1_index", service="retired"),
-    error("mail_delivery_failed", "submit_contact_legacy", body(), service="mailless"),
+    error("mail_delivery_failed", "submit_contact_legacy", body(), service="retired"),
 ]
 
 
@@ -109,7 +96,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
     with ExitStack() as stack:
         yield {
             name: f"http://127.0.0.1:{server.port}"
-            for name, environ in {"live": {}, "retired": SUNSET, "mailless": down.environ}.items()
+            for name, environ in {"live": {}, "retired": SUNSET | down.environ}.items()
             for server in [stack.enter_context(serving(tmp_path_factory.mktemp(name), TRUSTED_PROXIES="1", **environ))]
         }
 
@@ -171,5 +158,5 @@ def test_a_call_has_its_typed_answer(services: dict[str, str], generated: dict[s
 
 
 def test_every_operation_is_called_and_every_error_provoked(generated: dict[str, Any]) -> None:
-    assert generated.keys() - {"models", "Client"} == OPERATIONS == {call.operation for call in CALLS}
+    assert generated.keys() - {"models", "Client"} == {call.operation for call in CALLS}
     assert {call.code for call in CALLS} - {""} == set(ErrorCode) - {ErrorCode.INTERNAL_ERROR}

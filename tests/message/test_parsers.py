@@ -21,25 +21,16 @@ PATIENCE = 120
 TEXTS = {
     "Spanish": "¿Cuánto cuesta? ¡Mañana! — «señal» €",
     "spaces at both ends of lines": "  a \n\tb\t\nc \t \ne ",
-    "dots": "a\n.\n..\n.b\n.",
     "lines like an mbox separator": "a\nFrom b\n>From c\n\nFrom d@example.com Tue Jan  1 00:00:00 2030",
-    "equals signs": "a=b==c=3D=\t=\n=\n=20",
     "long lines": "palabra " * 300 + "\n" + "ñ" * 500 + "\n" + "x" * 1_200,
     "wide characters": "支付服务😀👩‍👩‍👧 " * 60,
     "boundaries": "a\n--\n-- \n--=_\n--=_0--\nb",
     "headers": "Subject: x\nContent-Type: text/html\n\n<b>x</b>",
 }
-NAMES = [
-    "María J. Ñúñez S.L.",
-    "Maria (Comercio) Lopez",
-    "María ?= Ñúñez",
-    "محمد عبد الله",
-    "Familia 👩‍👩‍👧",
-    "ñ" * 150,
-]
+NAMES = ["Maria (Comercio) Lopez", "María ?= Ñúñez", "محمد عبد الله", "ñ" * 150, "x <jefa@banco.example>, y"]
 CASES: dict[str, dict[str, Any]] = {
     **{f"message: {what}": {"mensaje": text} for what, text in TEXTS.items()},
-    **{f"name: {name}": {"nombre": name} for name in [*NAMES, "x <jefa@banco.example>, y"]},
+    **{f"name: {name}": {"nombre": name} for name in NAMES},
     "all fields": {"tema": "Precios", "volumenMensual": 40_000, "productos": ["Cobros"], "tienda": {"ciudad": "Cádiz"}},
     "Bcc in each field": dict.fromkeys(["nombre", "empresa", "telefono", "mensaje"], "a\r\nBcc: x@example.com"),
 }

@@ -26,7 +26,6 @@ Received: from {{}} by {{}} (Postfix) with ESMTPS id 4F3C21A0B2 for <ventas@exam
 """
 TO_RELAY = RECEIVED.format("web.example.com (web.example.com [10.1.2.3])", "relay.example.com")
 TO_MAILBOX = RECEIVED.format("relay.example.com (relay.example.com [93.184.215.14])", "mx.example.net")
-WAYS = {"as it is": "", "from the internet": TO_MAILBOX + TO_RELAY}
 
 SUBMISSIONS: dict[str, dict[str, Any]] = {
     "ordinary": {},
@@ -47,10 +46,9 @@ def judge(contents: list[bytes], directory: Path) -> list[tuple[float, dict[str,
 
 def test_each_kind_of_message_is_no_spam(tmp_path: Path) -> None:
     contents = {
-        f"{kind}, {what}, {way}": lines.encode() + compose(form_type=kind, **changes).content
+        f"{kind}, {what}": (TO_MAILBOX + TO_RELAY).encode() + compose(form_type=kind, **changes).content
         for kind in KINDS
         for what, changes in SUBMISSIONS.items()
-        for way, lines in WAYS.items()
     }
 
     verdicts = dict(zip(contents, judge(list(contents.values()), tmp_path), strict=True))
