@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from socketserver import BaseServer
-from typing import TypeVar
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Playwright, expect, sync_playwright
@@ -17,7 +16,6 @@ from tests.browser.visitor import AGED, PATIENCE, VIEWPORTS, Visitor
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import Server, serving
 
-S = TypeVar("S", bound=BaseServer)
 Visit = Callable[[int], Visitor]
 
 
@@ -54,16 +52,17 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 
 @contextmanager
-def running(server: S) -> Iterator[S]:
+def running(server: BaseServer) -> Iterator[None]:
     with server:
         threading.Thread(target=server.serve_forever).start()
-        yield server
+        yield
         server.shutdown()
 
 
 @pytest.fixture(scope="session")
 def website() -> Iterator[Website]:
-    with running(Website()) as website:
+    website = Website()
+    with running(website):
         yield website
 
 
@@ -82,7 +81,8 @@ def service(inbox: SmtpServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="session")
 def relay(service: Server) -> Iterator[Relay]:
-    with running(Relay(service)) as relay:
+    relay = Relay(service)
+    with running(relay):
         yield relay
 
 

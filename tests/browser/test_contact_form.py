@@ -115,17 +115,6 @@ def test_a_confirmation_that_comes_back_can_be_corrected(visitor: Visitor, mail_
     expect(visitor.field("mensaje")).to_have_value("")
 
 
-def test_a_machine_that_fills_in_everything_is_confirmed_and_thrown_away(
-    visitor: Visitor, mail_server: SmtpServer
-) -> None:
-    visitor.fill()
-    visitor.field(TRAP).evaluate("field => { field.value = 'https://spam.example'; }")
-    visitor.send()
-
-    visitor.sees_the_end()
-    assert mail_server.arrivals == []
-
-
 SAVED = {"NAME_FULL": "María", "ADDRESS_HOME_CITY": "Madrid", "ADDRESS_HOME_COUNTRY": "ES"}
 """The address of which the browser fills in what it takes a field for."""
 

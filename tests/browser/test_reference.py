@@ -10,10 +10,11 @@ from docs import build_reference
 from tests.client import DOCUMENT
 
 SITE = "https://www.example.com"
-OPERATIONS = [
-    (method, operation["summary"])
+SUMMARIES = [
+    operation["summary"]
     for operations in DOCUMENT["paths"].values()
     for method, operation in operations.items()
+    if method != "options"
 ]
 
 
@@ -27,5 +28,4 @@ def test_the_page_shows_every_operation(context: BrowserContext, tmp_path: Path)
 
     expect(page.get_by_text(f"curl {SITE}/api/v1/contact").first).to_be_visible()
     names = page.get_by_role("heading").all_inner_texts()
-    shown = [summary for _, summary in OPERATIONS for name in names if name == summary]
-    assert shown == [summary for method, summary in OPERATIONS if method != "options"]
+    assert [name for name in names if name in SUMMARIES] == SUMMARIES

@@ -54,9 +54,6 @@ AGAIN = "Enviar otra vez"
 COUNTDOWN = re.compile(r"Podrá enviarla en \d+ segundos\.")
 COUNTDOWN_ENDS = "Ya puede enviarla."
 
-OK = {"body": '{"ok":true}'}
-FULL = '"default";r=0;t=30'
-
 WAYS: dict[str, Callable[[Page], object]] = {
     "reloaded": Page.reload,
     "left and come back to": lambda page: (page.goto("about:blank"), page.go_back()),
@@ -85,15 +82,15 @@ class Visitor:
     def open(self, query: str = "") -> None:
         self.page.goto(self.url + query)
 
-    def is_answered(self, *, rate_limit: str = "", **answer: Any) -> None:
-        """Let the contact path answer so, with a request id."""
+    def is_answered(self, status: int = 200, body: str = '{"ok":true}') -> None:
+        """Let the contact path answer so, with the fields of every answer."""
         headers = {
             "Access-Control-Allow-Origin": "*",
             "Access-Control-Expose-Headers": "RateLimit, X-Request-ID",
             "X-Request-ID": REQUEST_ID,
-            "RateLimit": rate_limit,
+            "RateLimit": '"default";r=0;t=30',
         }
-        self.page.route("**/api/v1/contact", lambda route: route.fulfill(headers=headers, **answer))
+        self.page.route("**/contact", lambda route: route.fulfill(status=status, headers=headers, body=body))
 
     def wait(self) -> None:
         """Until the quota takes another form."""

@@ -1,0 +1,27 @@
+"""The files of the example form: their weight, and what is translated in them."""
+
+from __future__ import annotations
+
+import gzip
+import re
+
+from tests.browser.servers import FOLDER
+
+
+def test_the_three_files_are_light() -> None:
+    files = [FOLDER / name for name in ("index.html", "contact-form.css", "contact-form.js")]
+
+    assert sum(len(gzip.compress(path.read_bytes())) for path in files) < 14 * 1024
+
+
+def test_a_browser_that_translates_the_page_leaves_what_the_sales_team_reads() -> None:
+    assert "<option>" not in (FOLDER / "index.html").read_text()
+
+
+def test_every_text_is_in_the_page() -> None:
+    """Translating the form means replacing the texts of the page."""
+    module, style = ((FOLDER / f"contact-form.{kind}").read_text() for kind in ("js", "css"))
+    code = re.sub(r"/\*.*?\*/|//.*", "", module, flags=re.DOTALL)
+    # What a person reads has a space in it: in the module only addresses of elements have.
+    assert [text for text in re.findall('"([^"\n]*)"', code) if " " in text and text[0] not in "[.#:("] == []
+    assert [text for text in re.findall(" content: (.*);", style) if re.search("[a-z]", text)] == []
