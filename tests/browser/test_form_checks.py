@@ -157,7 +157,8 @@ def test_the_captcha_can_be_renewed_and_typed_with_spaces(unserved: Visitor) -> 
     unserved.field("captcha_input").fill(f" {' '.join(renewed.lower())} ")
     unserved.send()
     unserved.sees_the_end()
-    assert dict(parse_qsl(unserved.posts[0].post_data))["captcha_input"] == renewed
+    sent = dict(parse_qsl(unserved.posts[0].post_data))
+    assert sent["captcha_expected"] == sent["captcha_input"] == renewed
 
 
 def test_nobody_is_offered_a_voice_that_the_browser_has_not(unserved: Visitor) -> None:
