@@ -75,6 +75,8 @@ def test_an_answer_is_explained_above_the_button(unserved: Visitor, name: str) -
     unserved.fill_and_send()
 
     unserved.sees_a_summary(kind.title, text, kind.ending)
+    if kind is not SITE:
+        unserved.sees(unserved.part("question" if kind is UNKNOWN else "send"), unserved.progress)
     expect(unserved.progress).to_have_text("" if kind is SITE else COUNTDOWN)
     expect(unserved.request_id).to_be_visible(visible=kind.has_id)
     if kind.has_id:  # it is the last of what a screen reader says

@@ -1,4 +1,4 @@
-"""The form in older browsers and among whatever else a website has."""
+"""The form on small screens, in older browsers, in translated pages, on paper and among whatever else a website has."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.servers import Website
-from tests.browser.visitor import AGAIN, Visitor, adding, lines_of
-from tests.mail.server import SmtpServer
+from tests.browser.visitor import AGAIN, VIEWPORTS, Visitor, adding, lines_of
+from tests.mail.server import SmtpServer, parse
 
 YOUNG_STYLE = re.compile(r'light-dark(?=\()|(?<=:)has(?=\()|(?<=@media \()scripting| / ""')
 YOUNG_NAMES = """
@@ -38,6 +38,61 @@ def test_an_older_browser_shows_each_field_and_sends(
     visitor.fill_and_send("ventas")
     visitor.sees_the_end()
     assert "Nombre: María Ñúñez" in lines_of(mail_server)
+
+
+def test_forced_colours_and_large_text(unserved: Visitor) -> None:
+    unserved.page.set_viewport_size(VIEWPORTS["phone"])
+    unserved.page.emulate_media(forced_colors="active")
+    unserved.send()
+    for described in unserved.page.locator("#nombre, .kinds label").all():
+        assert described.evaluate("element => parseFloat(getComputedStyle(element).borderTopWidth)") > 2
+    unserved.page.evaluate("document.documentElement.style.fontSize = '200%'")
+    too_wide = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.outerHTML)"
+    boxes = unserved.page.locator(".contact-form :is(div:not(.visually-hidden), fieldset, button, p, a)")
+    assert boxes.evaluate_all(too_wide) == []
+    assert unserved.page.evaluate("document.documentElement.scrollWidth") == VIEWPORTS["phone"]["width"]
+
+
+TRANSLATE = """
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+const nodes = [];
+while (walker.nextNode()) nodes.push(walker.currentNode);
+for (const node of nodes) {
+  if (!node.data.trim() || node.parentElement.closest("[translate=no], script")) continue;
+  const font = document.createElement("font");
+  font.textContent = `<${node.data}>`;
+  node.replaceWith(font);
+}
+"""
+"""What browsers do to a page in which they translate: each text in an element of its own."""
+
+
+def test_a_translated_page_sends_what_the_sales_team_reads(visitor: Visitor, mail_server: SmtpServer) -> None:
+    visitor.page.evaluate(TRANSLATE)
+    visitor.fill("ventas", mensaje="x" * 5001)
+    visitor.field("tema").select_option(index=1)
+    visitor.send()
+    visitor.sees_a_fault_at("mensaje", "<Mensaje >: escriba 5000 caracteres como máximo.")
+    visitor.field("mensaje").fill("Hola.")
+    visitor.send()
+    visitor.sees_the_end()
+    assert "Tema: Tarifas y condiciones" in lines_of(mail_server)
+    expect(visitor.page.locator("pre")).to_contain_text("<Tema >: Tarifas y condiciones")
+
+
+def test_the_confirmation_is_printed_on_one_sheet(visitor: Visitor, mail_server: SmtpServer) -> None:
+    visitor.fill_and_send(mensaje="Una línea del mensaje.\n" * 200)
+    visitor.sees_the_end()
+    visitor.page.get_by_text("Copia de su solicitud").click()
+
+    visitor.page.emulate_media(color_scheme="dark", media="print")
+    printed = visitor.page.pdf(format="A4")
+
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1
+    expect(visitor.confirmation).to_contain_text(parse(mail_server.arrivals[0])["X-Reference"])
+    expect(visitor.page.locator("pre")).to_be_hidden()
+    expect(visitor.page.locator("button:visible")).to_have_count(0)
+    assert visitor.confirmation.evaluate("element => getComputedStyle(element).color") == "rgb(22, 34, 46)"
 
 
 WEBSITE = """

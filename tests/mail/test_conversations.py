@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import smtplib
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -413,3 +414,7 @@ def test_a_server_that_is_not_ours_takes_a_login_and_a_message(
     controller.stop()
 
     assert arrivals == [("web@example.com", [VENTAS], message.content, True)]
+
+
+def test_what_the_server_said_does_not_get_into_a_log_with_the_failure() -> None:
+    assert "ana@example.com" not in repr(failure_of(smtplib.SMTPDataError(550, b"unknown: ana@example.com")))

@@ -23,6 +23,9 @@ def fail_inside() -> None:
         failure = RuntimeError(request.url)
         failure.add_note(request.url)
         raise failure from KeyError(request.url)
+    if request.headers.get("X-Crash") == "with the body":
+        body = request.get_data(as_text=True)
+        raise RuntimeError(body) from KeyError(body)
 
 
 def fail_around(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:

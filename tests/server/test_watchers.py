@@ -129,6 +129,8 @@ OTHER = {"http.method": "_OTHER"}
 REQUESTS: dict[str, tuple[Any, ...]] = {
     "a form": ("", *POST, FORM, 200, VIEW),
     "an unknown path and method": ("", *STRANGE, JSON, 404, OTHER),
+    "an exception that quotes a form": ("with the body", *POST, FORM, 500, VIEW),
+    "an exception that quotes JSON": ("with the body", *POST, JSON, 500, VIEW),
     "an exception before a body that never comes": ("inside", *POST, ENDLESS, 500, VIEW),
     "an exception at a path and a method of the visitor's": ("inside", *STRANGE, JSON, 500, OTHER),
 }
