@@ -19,6 +19,13 @@ from flask import Flask
 
 from app import create_app
 from app.logs import logging_config
+
+# Before they are imported: otherwise their assertions fail without the values.
+pytest.register_assert_rewrite(
+    *("tests.api", "tests.client", "tests.contact", "tests.deploy", "tests.fuzz", "tests.mail", "tests.messages"),
+    *("tests.monitoring", "tests.mta", "tests.ratelimit", "tests.redis", "tests.server", "tests.browser"),
+)
+
 from tests.client import ValidatingClient
 from tests.factories import make_limits, make_settings
 from tests.fakes import RecordingMailer
