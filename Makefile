@@ -75,7 +75,7 @@ deps: ## Install what 'make check' and CI need besides Python, or another target
 		echo "Installing Debian's packages $$missing; none of their services is started"; \
 		$(AS_ROOT) .ci/packages $$missing; }
 
-test: $(VENV)/.dev ## Run the tests that need only Python, or some: make test ARGS="tests/contact -k reply"
+test: $(VENV)/.dev ## Run the tests that need only Python, or some: make test ARGS="tests/api -k captcha"
 	$(PYTEST) $(ARGS)
 
 test-deploy: need-test-deploy $(VENV)/.dev ## Test deploy/ with the real nginx

@@ -579,7 +579,10 @@ def asking(method: str) -> dict[str, str]:
 
 
 def page(request: str, outcome: int | str, origin: str = "null", allowed: str | None = "*", **more: Any) -> Row:
-    """A request of a page of another origin, and the origin that is allowed; OPTIONS asks for what the path is for."""
+    """A request of a page of another origin, and the origin that is allowed; OPTIONS asks for what the path is for.
+
+    One that is not allowed has its answer without the fields of CORS, which ``hold`` asks of every response.
+    """
     path = request.partition(" ")[2]
     headers, fields = {"Origin": origin}, {"Access-Control-Allow-Origin": allowed}
     if request.startswith("OPTIONS"):

@@ -34,6 +34,7 @@ class Day(NamedTuple):
     tried: str = ""
     """The attempts as ``ID@SECOND``, with a ``!`` when they failed."""
     left: str = ""
+    """The messages that are left, each as ``ID STATE TRIES CODE``."""
 
 
 DAYS = {
@@ -173,6 +174,7 @@ class Story:
         self.passes(passes=False)
 
     def server(self, stage: str = "", *reply: str) -> None:
+        assert stage in {"", "MAIL:", "RCPT:", "message:", "DATA:", "connect:"}, "no stage: it would change nothing"
         does: str | Act = Act.DROP if reply == ("DROP",) else " ".join(reply)
         self._server.replies = {stage.rstrip(":"): does} if stage else {}
 
