@@ -16,8 +16,7 @@ def check_age(rendered_at: int | None, now: int) -> None:
     if rendered_at is None:
         return
     age = now - rendered_at
-    # No form was rendered before 1970, so a negative time counts as expired, whatever the clock says.
-    if rendered_at < 0 or age > MAX_AGE_SECONDS * 1000:
+    if age > MAX_AGE_SECONDS * 1000:
         raise ApiError(ErrorCode.TOO_FAST, details={"reason": "expired"}, retry_after=MIN_AGE_SECONDS)
     if age < MIN_AGE_SECONDS * 1000:
         wait = -((age - MIN_AGE_SECONDS * 1000) // 1000)
