@@ -1,4 +1,4 @@
-"""Every link between the pages leads somewhere, and what ``make docs`` writes is current."""
+"""Links between the pages lead somewhere, numbers are those of the code, what ``make docs`` writes is current."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from app.errors import ErrorCode
+from app.mail import health
+from app.ratelimit import shared
 from docs import draw_request, write_settings
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +36,24 @@ def test_a_link_leads_to_a_file_and_to_a_heading_of_it(page: Path, target: str) 
 
     assert linked.exists()
     assert not anchor or anchor in {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
+
+
+NUMBERS = {
+    "how long Redis is waited for": ("shared-limits", r"No answer within (\d+) ms", shared.TIMEOUT * 1000),
+    "how often Redis is asked": (
+        "shared-limits",
+        r"asks the server once (?:a second|in (\d+) seconds)",
+        shared.PROBE_INTERVAL,
+    ),
+    "how often the mail server is asked": ("mail", r"the mail server every (\d+) seconds", health.CHECK_INTERVAL),
+}
+
+
+@pytest.mark.parametrize(("page", "sentence", "known"), NUMBERS.values(), ids=NUMBERS)
+def test_a_number_of_a_page_is_that_of_the_code(page: str, sentence: str, known: float) -> None:
+    (said,) = re.findall(sentence, (ROOT / "docs" / f"{page}.md").read_text())
+
+    assert float(said or 1) == known
 
 
 @pytest.mark.parametrize(("file", "write"), WRITTEN.values(), ids=WRITTEN)
