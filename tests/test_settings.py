@@ -354,14 +354,19 @@ def shared(directory: Path) -> Iterator[Path]:
     (directory / "shared").rmdir()
 
 
-@pytest.mark.parametrize("mail_dir", ["mail", "not/made/yet", "/proc/self"])
+IN_PROC = pytest.mark.needs("/proc")
+
+
+@pytest.mark.parametrize("mail_dir", ["mail", "not/made/yet", pytest.param("/proc/self", marks=IN_PROC)])
 def test_a_mail_dir_is_neither_made_nor_changed(mail_dir: str, read: ReadEnv, directory: Path) -> None:
     assert read(MAIL_DIR=mail_dir).mail_dir == directory / mail_dir
     assert list(directory.iterdir()) == []
 
 
 @pytest.mark.usefixtures("shared")
-@pytest.mark.parametrize("mail_dir", ["", "var", "var/spool", "shared", "/proc/self/not/made"])
+@pytest.mark.parametrize(
+    "mail_dir", ["", "var", "var/spool", "shared", pytest.param("/proc/self/not/made", marks=IN_PROC)]
+)
 def test_a_mail_dir_that_cannot_be_private_or_made_is_a_fault_among_others(mail_dir: str, faults: Faults) -> None:
     port, line = faults(SMTP_PORT="smtp", MAIL_DIR=mail_dir)
 
