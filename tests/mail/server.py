@@ -202,7 +202,8 @@ class Connection:
                 self._encrypt()
             self._answer("220 mail.example.com ESMTP", "connect")
             while True:
-                self._obey(next(self._lines).decode())
+                # A client that begins TLS here sends random bytes, which may have the end of a line in them.
+                self._obey(next(self._lines).decode(errors="replace"))
         with suppress(OSError):
             self._socket.sendall(self._farewell)
         if self._reset:
@@ -219,7 +220,7 @@ class Connection:
     def _obey(self, command: str) -> None:
         self.commands.append(command)
         address = "".join(re.findall("<(.*?)>", command))
-        match command.upper().split()[0]:
+        match command.upper().partition(" ")[0]:
             case "EHLO":
                 self._answer(self._extensions(), "second EHLO" if self._is_encrypted else "EHLO")
             case "STARTTLS":
