@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, TypeVar, get_args
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from app.kinds import FORM_TYPES
 from app.mailbox import Mailbox, parse_mailbox, parse_mailboxes
 
 NOTICE_PERIOD_DAYS = 180
@@ -186,11 +187,8 @@ class Settings:
     smtp_timeout: float = setting(_seconds, "10", f"seconds, above 0 and at most {MAX_TIMEOUT}")
     """Seconds for a complete hand-over to the mail server."""
     sales_email: tuple[Mailbox, ...] = setting(parse_mailboxes, "ventas@localhost", MAILBOXES)
-    sales_email_demo: tuple[Mailbox, ...] | None = setting(parse_mailboxes, None, MAILBOXES)
-    """The recipients of one kind of form, as of the three others below; none for those of SALES_EMAIL."""
-    sales_email_ventas: tuple[Mailbox, ...] | None = setting(parse_mailboxes, None, MAILBOXES)
-    sales_email_onboarding: tuple[Mailbox, ...] | None = setting(parse_mailboxes, None, MAILBOXES)
-    sales_email_distribuidor: tuple[Mailbox, ...] | None = setting(parse_mailboxes, None, MAILBOXES)
+    sales_email_of: Mapping[str, tuple[Mailbox, ...] | None] = setting(parse_mailboxes, None, MAILBOXES)
+    """The recipients of each kind of form, from SALES_EMAIL_<KIND>; None for those of SALES_EMAIL."""
     mail_from: Mailbox = setting(parse_mailbox, "web@localhost", f"one e-mail address, {NAMED}")
     mail_timezone: ZoneInfo = setting(_time_zone, "UTC", "an IANA time zone such as America/Montevideo")
     """The time zone in which messages show and date their time."""
@@ -219,14 +217,13 @@ class Settings:
 
     def recipients(self, form_type: str) -> tuple[Mailbox, ...]:
         """The recipients of this kind of form, in the header and in the envelope."""
-        own: tuple[Mailbox, ...] | None = getattr(self, f"sales_email_{form_type}", None)
-        return own or self.sales_email
+        return self.sales_email_of.get(form_type) or self.sales_email
 
     @property
     def all_recipients(self) -> tuple[Mailbox, ...]:
         """The recipients of any kind of form, each address once."""
-        lists = [getattr(self, each.name) or () for each in fields(self) if each.name.startswith("sales_email")]
-        return tuple({mailbox.address: mailbox for mailboxes in lists for mailbox in mailboxes}.values())
+        lists = [self.sales_email, *self.sales_email_of.values()]
+        return tuple({mailbox.address: mailbox for mailboxes in lists for mailbox in mailboxes or ()}.values())
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -238,20 +235,29 @@ class Settings:
         given: dict[str, str] = {}
         values: dict[str, Any] = {}
         faults = []
-        for each in fields(cls):
-            name = each.name.upper()
+        for name, each in VARIABLES.items():
             if (raw := environ.get(name, "")).strip():
                 given[name] = raw.strip() if each.repr else raw  # a password may end with a space
             text = given.get(name, each.metadata["default"])
             try:
-                values[each.name] = None if text is None else each.metadata["convert"](text)
+                values[name] = None if text is None else each.metadata["convert"](text)
             except (ValueError, OSError, ZoneInfoNotFoundError):
                 shown = repr(text) if each.repr else "(hidden)"
                 faults.append(f"{name}={shown}: expected {each.metadata['accepted']}")
         faults += _contradictions(given, values)
         if faults:
             raise SettingsError(faults)
-        return cls(**values)
+        by_kind = {kind: values.pop(name) for kind, name in _OF_A_KIND.items()}
+        return cls(sales_email_of=by_kind, **{name.lower(): value for name, value in values.items()})
+
+
+_OF_A_KIND = {kind: f"SALES_EMAIL_{kind.upper()}" for kind in FORM_TYPES}
+VARIABLES = {
+    name: each
+    for each in fields(Settings)
+    for name in (_OF_A_KIND.values() if each.name == "sales_email_of" else [each.name.upper()])
+}
+"""Every variable, with the field of Settings that it is read into."""
 
 
 def _contradictions(given: Mapping[str, str], values: Mapping[str, Any]) -> Iterator[str]:
@@ -260,13 +266,13 @@ def _contradictions(given: Mapping[str, str], values: Mapping[str, Any]) -> Iter
         yield from _all_or_none(("SMTP_HOST", "SALES_EMAIL", "MAIL_FROM"), given)
     yield from _all_or_none(("SMTP_USERNAME", "SMTP_PASSWORD"), given)
     yield from _all_or_none(("API_V1_DEPRECATED_ON", "API_V1_SUNSET_ON", "API_V1_SUCCESSOR"), given)
-    deprecated_on, sunset_on = values.get("api_v1_deprecated_on"), values.get("api_v1_sunset_on")
+    deprecated_on, sunset_on = values.get("API_V1_DEPRECATED_ON"), values.get("API_V1_SUNSET_ON")
     if deprecated_on and sunset_on and sunset_on - deprecated_on < timedelta(days=NOTICE_PERIOD_DAYS):
         yield (
             f"API_V1_SUNSET_ON='{sunset_on}': expected a date at least {NOTICE_PERIOD_DAYS} days after"
             f" API_V1_DEPRECATED_ON='{deprecated_on}'"
         )
-    workers = values.get("workers", 1)
+    workers = values.get("WORKERS", 1)
     if workers > 1 and "METRICS_BIND" in given:
         yield (
             f"WORKERS='{workers}': expected 1 with METRICS_BIND, which shows the numbers of one worker only; run"

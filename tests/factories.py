@@ -17,9 +17,6 @@ CONTACT_QUOTA = Policy(quota=1, window_seconds=30)
 
 UTC_ZONE = ZoneInfo("UTC")
 
-SUBJECTS = {"demo": "Demo", "ventas": "Ventas", "onboarding": "Alta", "distribuidor": "Distribuidor"}
-"""What a subject calls each kind of form."""
-
 REQUEST_ID = "3f0c9a1b5d7e42868c1f0a9be3d47c52"
 REFERENCE = "3F0C-9A1B"
 """The reference of what that request submits."""

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
-from app.contact.submission import KINDS
+from app.kinds import KINDS
 from app.mailbox import Mailbox
 from app.settings import PRIVATE_DIRECTORY, Settings, SettingsError
 
@@ -208,7 +208,8 @@ def named(variable_or_value: str) -> str:
 
 
 def value_of(settings: Settings, name: str) -> Any:
-    return getattr(settings, name.lower())
+    kind = name.removeprefix("SALES_EMAIL_").lower()
+    return settings.sales_email_of[kind] if kind in KINDS else getattr(settings, name.lower())
 
 
 @pytest.mark.parametrize("name", VARIABLES)

@@ -11,8 +11,8 @@ from app.api.body import PARSERS
 from app.api.hooks import Limits
 from app.api.paths import QueryParameter
 from app.api.request import request
-from app.contact.submission import FORM_TYPES
 from app.envelope import Body
+from app.kinds import FORM_TYPES
 from app.ratelimit.window import Policy
 from app.settings import NOTICE_PERIOD_DAYS
 from app.versions import API_ROOT, DEPRECATION, Version, Versions

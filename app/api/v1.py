@@ -16,8 +16,8 @@ from app.api.paths import QueryParameter
 from app.api.request import request
 from app.contact.schema import ContactSchema
 from app.contact.service import ContactService
-from app.contact.submission import FORM_TYPES
 from app.envelope import Body
+from app.kinds import FORM_TYPES
 from app.mail.health import MailHealth
 from app.ratelimit.window import Storage
 from app.versions import Version

@@ -1,4 +1,4 @@
-"""The letter that a submission becomes: what the sales team reads, in its order and under Spanish labels."""
+"""The letter that a submission becomes: what the sales team reads, in its order."""
 
 import json
 import re
@@ -7,10 +7,13 @@ from urllib.parse import quote
 
 from email_validator import ValidatedEmail
 
-from app.contact.submission import HONEYPOT, KINDS, SUBJECTS
+from app.contact.schema import FIELDS, LABELS
 from app.contact.visible_text import isolated, one_line, shorten, visible
+from app.kinds import KINDS
 
-SENDER = {"nombre": "Nombre", "empresa": "Empresa", "email": "Correo electrónico", "telefono": "Teléfono"}
+MESSAGE = "mensaje"
+
+SENDER = {name: label for name, label in LABELS.items() if name != MESSAGE}
 """The labels of the fields that say who writes, in the order of the letter."""
 
 ASKED = {
@@ -24,9 +27,7 @@ ASKED = {
 NOTICE = "aviso"
 """The form's note that this message corrects another one, which it names by its reference, or may repeat one."""
 
-MESSAGE = "mensaje"
-
-HIDDEN = frozenset({"form_type", "ts", "captcha_expected", "captcha_input", HONEYPOT})
+HIDDEN = FIELDS - LABELS.keys()
 """Fields that the letter does not show: the form kind, which is its title, and those of the checks against spam."""
 
 SUBJECT_LENGTH = 120
@@ -35,11 +36,11 @@ SUBJECT_LENGTH = 120
 PREVIEW_LENGTH = 140
 """The longest preview, in characters. Mail programs show fewer."""
 
-MOST_ROWS = 189
-"""The most rows of other fields. A letter has 200: ten more that the service names, and one for the rest."""
+MOST_ROWS = 199 - len(SENDER) - len(ASKED) - 2
+"""The most rows of other fields. A letter has 200: those that the service names, its notes, and one for the rest."""
 
 _NOTICE_LABEL, _REPLY_LABEL, _REST_LABEL = "Aviso", "Para responder", "Demás datos"
-_OWN = "|".join((*SENDER.values(), *ASKED.values(), _NOTICE_LABEL, _REPLY_LABEL, _REST_LABEL, "Referencia", "Mensaje"))
+_OWN = "|".join((*LABELS.values(), *ASKED.values(), _NOTICE_LABEL, _REPLY_LABEL, _REST_LABEL, "Referencia"))
 _LIKE_A_LABEL = re.compile(rf"[\W\d]*({re.sub('[áéó]', '..?', _OWN)}|Recibido el .*)\W*(:.*)?", re.IGNORECASE)
 """A label that reads like one of the service. Accents, a number before it and text after a colon do not matter."""
 
@@ -66,7 +67,7 @@ class EmailView:
     """The letter to the sales team, made of a checked submission. What has nothing to be seen is left empty."""
 
     def __init__(self, values: dict[str, Any], *, received: str, reference: str) -> None:
-        self.kind = KINDS[values["form_type"]]
+        self.kind, subject = KINDS[values["form_type"]]
         self.received = received
         self.reference = reference
         address: ValidatedEmail = values["email"]
@@ -77,8 +78,7 @@ class EmailView:
         # The form sends texts in these fields. An object could pass for fields of the sender.
         typed = {field: one_line(values[field]) for field in (NOTICE, *ASKED) if isinstance(values.get(field), str)}
         notice = typed.get(NOTICE, "")
-        kind = SUBJECTS[values["form_type"]]
-        title = f"{kind} (corrección)" if _REFERENCE.search(notice) else kind
+        title = f"{subject} (corrección)" if _REFERENCE.search(notice) else subject
         self.subject = _subject(title, who["empresa"] or who["nombre"] or who["email"], reference)
         self.name = who["nombre"]
         # A local part may look like an encoded word (RFC 2047), which a mail reader would decode.

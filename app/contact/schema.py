@@ -8,8 +8,8 @@ from email_validator import EmailNotValidError, EmailSyntaxError, ValidatedEmail
 from marshmallow import INCLUDE, Schema, ValidationError, fields, pre_load
 from marshmallow.validate import Length, OneOf
 
-from app.contact.submission import FORM_TYPES
 from app.contact.visible_text import BLANK_ENDS, visible, with_lf
+from app.kinds import FORM_TYPES
 
 MAX_ADDRESS_BYTES = 254
 """The longest address in bytes. A path has 256, its angle brackets included (RFC 5321, section 4.5.3.1.3)."""
@@ -17,10 +17,16 @@ MAX_ADDRESS_BYTES = 254
 _TYPOGRAPHIC = re.compile("[\u2018\u2019\u2010-\u2015]")  # a keyboard puts them in the place of ' and -
 
 
-class _Text(fields.String):
-    """A text, in whose length a line break counts as one character, however it travels."""
+class Text(fields.String):
+    """A text, in whose length a line break counts as one character, however it travels.
+
+    The letter shows it under its label; without one it is not shown.
+    """
 
     default_error_messages = {"invalid": "Debe ser un texto."}  # noqa: RUF012 - marshmallow types it as an instance's
+
+    def __init__(self, *, label: str = "", **kwargs: Any) -> None:
+        super().__init__(metadata={"label": label}, **kwargs)
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any) -> Any:
         return with_lf(super()._deserialize(value, attr, data, **kwargs))
@@ -55,29 +61,31 @@ def _epoch_milliseconds(value: Any) -> int:
     return value
 
 
-def _at_most(characters: int) -> Length:
+def at_most(characters: int) -> Length:
+    """The rule of a text's length."""
     return Length(max=characters, error="No puede superar los {max} caracteres.")
 
 
 class ContactSchema(Schema):
     """The body of the contact endpoint (specification, ContactRequest); other fields are kept unchanged.
 
-    The captcha fields have no length here, because a captcha of a wrong length is a bad_captcha.
+    The letter shows the fields that have a label, in this order. The captcha fields have no length here, because a
+    captcha of a wrong length is a bad_captcha.
     """
 
     class Meta:
         unknown = INCLUDE
 
-    form_type = _Text(required=True, validate=OneOf(FORM_TYPES))
-    email = fields.Function(deserialize=_address, required=True)
+    form_type = Text(required=True, validate=OneOf(FORM_TYPES))
+    nombre = Text(label="Nombre", validate=at_most(200))
+    empresa = Text(label="Empresa", validate=at_most(200))
+    email = fields.Function(deserialize=_address, required=True, metadata={"label": "Correo electrónico"})
+    telefono = Text(label="Teléfono", validate=at_most(40))
+    mensaje = Text(label="Mensaje", validate=at_most(5000))
     ts = fields.Function(deserialize=_epoch_milliseconds)
-    nombre = _Text(validate=_at_most(200))
-    empresa = _Text(validate=_at_most(200))
-    telefono = _Text(validate=_at_most(40))
-    mensaje = _Text(validate=_at_most(5000))
-    captcha_expected = _Text()
-    captcha_input = _Text()
-    _bp_check = _Text()
+    captcha_expected = Text()
+    captcha_input = Text()
+    _bp_check = Text()
 
     @pre_load
     def drop_empty(self, data: dict[str, Any], **_: Any) -> dict[str, Any]:
@@ -88,6 +96,8 @@ class ContactSchema(Schema):
 _SCHEMA = ContactSchema()
 FIELDS = frozenset(_SCHEMA.fields)
 """The names of the specification's fields."""
+LABELS = {name: label for name, field in _SCHEMA.fields.items() if (label := field.metadata.get("label"))}
+"""What the sales team reads above a field, in the order of the letter."""
 
 
 def validate(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[str]]]:

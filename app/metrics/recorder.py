@@ -13,8 +13,9 @@ from prometheus_client.exposition import MetricsHandler
 
 from app.api.hooks import Limits
 from app.api.request import request
-from app.contact.submission import FORM_TYPES, UNKNOWN_FORM_TYPE, Outcome
+from app.contact.submission import UNKNOWN_FORM_TYPE, Outcome
 from app.errors import ErrorCode
+from app.kinds import FORM_TYPES
 from app.mail.health import MailHealth
 from app.mail.kept import State
 from app.mail.mailer import Mailer, Observer

@@ -11,6 +11,8 @@ from urllib.parse import urlencode
 
 from werkzeug.test import Client, TestResponse
 
+from app.api.v1 import ACCEPTED
+from app.kinds import FORM_TYPES
 from tests.client import DOCUMENT
 from tests.factories import REQUEST_ID, SUNSET, WRONG_BODY
 
@@ -20,9 +22,8 @@ MS = int(datetime.fromisoformat(NOW).replace(tzinfo=UTC).timestamp() * 1000)
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 CONTACT = ("/api/v1/contact", "/contact.php")
 LIMIT = 64 * 1024
-KINDS = ["demo", "ventas", "onboarding", "distribuidor"]
 SECTIONS = ["versions", "rate_limit", "versioning", "contact", "docs"]
-ALLOWED_KINDS = {"error.allowed_values": KINDS}
+ALLOWED_KINDS = {"error.allowed_values": [*FORM_TYPES]}
 VALID = {
     "form_type": "demo",
     "nombre": "Zoraida Ñúñez",
@@ -38,7 +39,6 @@ PERSONAL = ("Zoraida", "zoraida@", "611 222", "Almazara")
 """What no log may show, of what the rows send."""
 SERVICE_DESC = '</openapi.json>; rel="service-desc"'
 """The Link of every response under /api and of the document."""
-ACCEPTED = "Hemos recibido su mensaje. Nuestro equipo comercial se pondrá en contacto con usted."
 STATUSES = {
     "method_not_allowed": 405,
     "invalid_body": 400,
@@ -190,7 +190,7 @@ OF_ANOTHER_TYPE = {"_bp_check": ["x"], "ts": "ayer", "captcha_expected": 12345, 
 """Wrong values of the fields that are checked early."""
 
 GROUPS["form"] = {
-    **{f"of kind {kind}": form(200, {"message": ACCEPTED}, form_type=kind) for kind in KINDS},
+    **{f"of kind {kind}": form(200, {"message": ACCEPTED}, form_type=kind) for kind in FORM_TYPES},
     "of two fields": Row("POST", 200, body=b'{"form_type":"ventas","email":" a@example.com\\n"}'),
     "with null for nothing": form(200, **dict.fromkeys(OPTIONAL)),
     "with an empty text for nothing": form(200, **dict.fromkeys(OPTIONAL, "")),
@@ -259,7 +259,7 @@ GROUPS["captcha"] = {
     for shown, given, outcome in CAPTCHAS
 }
 
-NO_KINDS: list[Any] = [None, "", "soporte", "DEMO", " demo", 1, ["demo"]]
+NO_KINDS: list[Any] = [None, "", "otro", "DEMO", " demo", 1, ["demo"]]
 NO_ADDRESSES: list[Any] = [None, "", " ", "maria", "a@", "@b.es", "a@b.es, c@d.es", "a b@example.com", 5, ["a@b.es"]]
 GROUPS["required field"] = {
     **{f"form_type {kind!r}": form("invalid_form_type", ALLOWED_KINDS, form_type=kind) for kind in NO_KINDS},

@@ -11,13 +11,12 @@ from playwright.sync_api import Browser, Page, expect
 
 from app.api.v1 import ACCEPTED
 from app.contact.letter import ASKED
-from app.contact.submission import SUBJECTS
+from app.kinds import KINDS
 from tests.browser.servers import Relay, Website
 from tests.browser.visitor import COUNTDOWN_ENDS, FIELDS, SMALL_PHONE, WAYS, Visitor, lines_of
 from tests.mail.server import SmtpServer, parse
 
 OWN_FIELDS = {
-    "demo": {},
     "ventas": {"tema": "Integración técnica"},
     "onboarding": {"sector": "Restaurantes y hotelería", "volumen_mensual": "De 10.000 a 50.000 €"},
     "distribuidor": {"tipo_de_partner": "Revendedor"},
@@ -28,9 +27,9 @@ TRAP = "_bp_check"
 
 
 @pytest.mark.firefox
-@pytest.mark.parametrize("kind", SUBJECTS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_form_arrives_field_by_field(visitor: Visitor, mail_server: SmtpServer, kind: str) -> None:
-    own = OWN_FIELDS[kind]
+    own = OWN_FIELDS.get(kind, {})
     visitor.choose("ventas")
     visitor.field("tema").select_option("Otro tema")  # another kind's is neither seen nor sent
     visitor.fill(kind)
@@ -46,7 +45,7 @@ def test_each_kind_of_form_arrives_field_by_field(visitor: Visitor, mail_server:
     (arrival,) = mail_server.arrivals
     assert parse(arrival)["Reply-To"] == "María Ñúñez <maria@example.com>"
     reference = parse(arrival)["X-Reference"]
-    assert parse(arrival)["Subject"] == f"{SUBJECTS[kind]}: Comercio Ejemplo S.L. · {reference}"
+    assert parse(arrival)["Subject"] == f"{KINDS[kind].subject}: Comercio Ejemplo S.L. · {reference}"
     expect(visitor.confirmation).to_contain_text(f"{reference} Número de referencia.")
     assert lines_of(mail_server) == [
         f"Referencia: {reference}",

@@ -10,9 +10,10 @@ import pytest
 from freezegun import freeze_time
 
 from app.contact.composer import Composer
+from app.kinds import KINDS
 from app.mailbox import Mailbox
 from tests.contact.reading import SENDER, compose, decoded_subject, hold, read, written_again
-from tests.factories import REFERENCE, REQUEST_ID, SUBJECTS, UTC_ZONE
+from tests.factories import REFERENCE, REQUEST_ID, UTC_ZONE
 from tests.messages import parse
 
 LONGEST = {"nombre": 200, "empresa": 200, "telefono": 40, "mensaje": 5000, "tema": 60_000}
@@ -120,7 +121,7 @@ def test_the_subject_shows_what_was_typed_on_one_line(form_type: str, text: str)
     content = compose(form_type=form_type, empresa=text).content
 
     seen = " ".join(re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", text).split()).replace("=?", "= ?")
-    assert parse(content)["Subject"] == decoded_subject(content) == f"{SUBJECTS[form_type]}: {seen} · {REFERENCE}"
+    assert parse(content)["Subject"] == decoded_subject(content) == f"{KINDS[form_type].subject}: {seen} · {REFERENCE}"
     assert "Bcc" not in email.message_from_bytes(written_again(written_again(content)))
 
 

@@ -13,8 +13,9 @@ from marshmallow.validate import Length
 from app.contact.antispam import CAPTCHA_LENGTH, MAX_AGE_SECONDS, MIN_AGE_SECONDS
 from app.contact.letter import ASKED
 from app.contact.schema import MAX_ADDRESS_BYTES, ContactSchema
-from app.contact.submission import FORM_TYPES, HONEYPOT
+from app.contact.submission import HONEYPOT
 from app.errors import ErrorCode
+from app.kinds import FORM_TYPES
 from tests.factories import make_settings
 from tests.server.gunicorn import ROOT
 

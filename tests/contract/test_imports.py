@@ -9,11 +9,11 @@ import pytest
 
 APP = Path(__file__).parents[2] / "app"
 MAY_IMPORT = {
-    "app.api": "addresses api contact envelope errors mail ratelimit settings versions flask",
-    "app.contact": "contact errors mail mailbox",
+    "app.api": "addresses api contact envelope errors kinds mail ratelimit settings versions flask",
+    "app.contact": "contact errors kinds mail mailbox",
     "app.mail": "loop mail mailbox settings",
     "app.ratelimit": "loop ratelimit settings",
-    "app.metrics": "api contact errors mail metrics ratelimit release settings flask",
+    "app.metrics": "api contact errors kinds mail metrics ratelimit release settings flask",
     "app.addresses": "settings",
     "app.background": "loop mail ratelimit flask",
     "app.envelope": "errors flask",
@@ -21,7 +21,8 @@ MAY_IMPORT = {
     "app.loop": "",
     "app.mailbox": "",
     "app.release": "",
-    "app.settings": "mailbox",
+    "app.kinds": "",
+    "app.settings": "kinds mailbox",
     "app.versions": "settings",
     "app.logs": "settings flask",
     "app.listeners": "settings",

@@ -8,7 +8,7 @@ from email.utils import format_datetime, localtime
 from pathlib import Path
 from typing import Any
 
-from app.contact.submission import KINDS
+from app.kinds import KINDS
 from tests.contact.reading import compose
 
 PATIENCE = 300

@@ -17,7 +17,7 @@ from flask import Flask
 from prometheus_client import generate_latest
 from werkzeug.test import Client, TestResponse
 
-from app.contact.submission import FORM_TYPES
+from app.kinds import FORM_TYPES
 from app.mail.kept import State
 from app.mail.spool import Spool
 from tests.api.exchanges import Row, member, send

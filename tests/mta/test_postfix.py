@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app.contact.submission import SUBJECTS
+from app.kinds import KINDS
 from tests.messages import body_of
 from tests.mta.conftest import Serve
 from tests.mta.postfix import SALES, Postfix, running
@@ -34,14 +34,14 @@ def test_every_kind_of_form_arrives_encrypted_and_from_every_visitor(serve: Serv
         arrived = {message["X-Form-Type"]: message for message in postfix.delivered()}
 
     assert answers == [200] * 4
-    assert arrived.keys() == SUBJECTS.keys()
+    assert arrived.keys() == VISITORS.keys()
     assert {kind: message["Reply-To"] for kind, message in arrived.items()} == {
         kind: reply_to for kind, (_, reply_to) in visitors
     }
     for kind, message in arrived.items():
         assert f"\nCorreo electrónico: {VISITORS[kind][0]}\n" in body_of(message)
         assert body_of(message).endswith("\nMensaje\n\n.\nÑandú\n")
-        assert message["Subject"].startswith(f"{SUBJECTS[kind]}: ")
+        assert message["Subject"].startswith(f"{KINDS[kind].subject}: ")
         assert message["Return-Path"] == "<web@example.com>"
         assert "using TLSv1.3" in message["Received"]
 
