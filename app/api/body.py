@@ -8,9 +8,8 @@ from typing import Any, Literal
 from urllib.parse import parse_qs
 
 from app.contact.schema import FIELDS
-from app.errors import ApiError, ErrorCode
+from app.errors import MAX_BODY_BYTES, ApiError, ErrorCode
 
-MAX_BODY_BYTES = 64 * 1024
 MAX_NESTING = 32
 """Levels of arrays and objects in a JSON body; code that walks deeper ones could exhaust the stack."""
 

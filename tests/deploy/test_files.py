@@ -16,7 +16,7 @@ import pytest
 from gunicorn.config import WorkerConnections
 
 from app import API_POLICY, CONTACT_POLICY, envelope
-from app.api.body import MAX_BODY_BYTES, invalid_body
+from app.errors import MAX_BODY_BYTES, invalid_body
 from app.api.paths import CONTACT, DOCUMENT, LEGACY_CONTACT
 from app.errors import ApiError, ErrorCode
 from app.settings import MAX_TIMEOUT, Settings
