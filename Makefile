@@ -23,7 +23,7 @@ NEEDS_attack := nginx:nginx
 NEEDS_check := $(NEEDS_lint-api) $(NEEDS_test-deploy) $(NEEDS_test-browser) $(NEEDS_test-redis)
 NEEDS_test-bounds := $(NEEDS_test-redis)
 NEEDS_fuzz := $(NEEDS_test-redis)
-NEEDS_docs := $(NEEDS_lint-api)
+NEEDS_reference := $(NEEDS_lint-api)
 NEEDS_nightly := $(NEEDS_check) $(NEEDS_test-mta) $(NEEDS_test-monitoring) $(NEEDS_test-message) $(NEEDS_test-container) \
 	firefox-esr:firefox-esr opendkim:opendkim opendkim-genkey:opendkim-tools
 NEEDS_bench := wrk:wrk $(NEEDS_attack) $(NEEDS_test-redis) $(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)):php-fpm
@@ -55,7 +55,7 @@ libraries = echo "Installing the libraries of $(2) into $(1)" && $(call fetch,pi
 	--quiet --disable-pip-version-check --require-hashes -r $(2))
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo install deps test test-deploy test-browser test-message test-redis test-mta test-monitoring test-container test-clients test-bounds attack lint lint-api format check nightly fuzz bench docs lock clean
+.PHONY: help run demo install deps test test-deploy test-browser test-message test-redis test-mta test-monitoring test-container test-clients test-bounds attack lint lint-api format check nightly fuzz bench docs reference lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -143,7 +143,7 @@ lint-api: need-lint-api $(VENV)/.dev node_modules/.package-lock.json ## Run the 
 format: $(VENV)/.dev ## Format the code and the document, and correct simple mistakes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
-	$(BIN)/python -m tests.contract.layout
+	$(BIN)/python -m tools.layout
 	$(BIN)/ruff check .
 
 # The tests with a real redis-server alone run most of this module, so it has to reach its coverage by itself.
@@ -173,9 +173,10 @@ fuzz: need-fuzz $(VENV)/.dev ## Try tens of thousands of hostile requests, and n
 bench: need-bench $(BENCH_VENV)/.bench ## Measure the service beside others and rewrite docs/performance.md (4 minutes)
 	$(BENCH_VENV)/bin/python -m bench
 
-docs: need-docs $(VENV)/.dev node_modules/.package-lock.json ## Write the defaults of the settings, draw docs/request.svg, and build build/reference.html (BASE_URL=https://...: docs/reference.md)
-	$(BIN)/python -m docs.write_settings
-	$(BIN)/python -m docs.draw_request
+docs: $(VENV)/.dev ## Write what the code knows into the document, the pages and deploy/
+	$(BIN)/python -m tools.docs
+
+reference: need-reference $(VENV)/.dev node_modules/.package-lock.json ## Build build/reference.html (BASE_URL=https://...: docs/reference.md)
 	$(BIN)/python -m docs.build_reference '$(BASE_URL)'
 
 lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
@@ -191,7 +192,7 @@ clean: ## Remove everything that make has made, but never the mail
 	rm -rf $(VENV) $(BENCH_VENV) .venv-lowest .venv-newest node_modules build .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 node_modules/.package-lock.json: package-lock.json
-	@echo "Downloading the packages of package-lock.json with npm: 'make docs', 'make lint-api', 'make test-browser' and 'make test-message' need them"
+	@echo "Downloading the packages of package-lock.json with npm: 'make reference', 'make lint-api', 'make test-browser' and 'make test-message' need them"
 	@$(call fetch,npm,npm ci $(NPM_FLAGS))
 	@touch $@
 

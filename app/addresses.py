@@ -1,4 +1,4 @@
-"""The client's address and the service's own, as the trusted proxies name them. ProxyFix has applied X-Forwarded-*."""
+"""The client's address and the service's own. ProxyFix has applied the trusted X-Forwarded-*."""
 
 import logging
 import re

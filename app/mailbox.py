@@ -1,4 +1,4 @@
-"""The operator's mailboxes (RFC 5322, section 3.4), and what a header field may carry of a visitor's text."""
+"""The operator's mailboxes (RFC 5322, section 3.4), and what a header may carry of a text."""
 
 import re
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""The gunicorn worker of the service: it answers malformed HTTP in the envelope, and accepts at once whoever waits."""
+"""The gunicorn worker: it answers malformed HTTP in the envelope, and accepts at once who waits."""
 
 import logging
 import select

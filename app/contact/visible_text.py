@@ -1,4 +1,4 @@
-"""The text that a visitor typed, without controls, disguise and what is invisible; composer.py escapes it in HTML."""
+"""The text that a visitor typed, without controls, disguise and what is invisible."""
 
 import re
 import unicodedata

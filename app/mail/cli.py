@@ -1,4 +1,4 @@
-"""The group ``flask --app wsgi mail``: the operator's commands, what they send and delete, and their exit statuses."""
+"""``flask --app wsgi mail``: the operator's commands, what they send and delete."""
 
 import json
 import logging

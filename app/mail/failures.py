@@ -1,4 +1,4 @@
-"""Failures of a hand-over: whom they concern, and how the name of a file, the log and the operator call them."""
+"""Failures of a hand-over: whom they concern, and what a file, the log and the operator call them."""
 
 import smtplib
 import socket

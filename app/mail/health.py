@@ -1,4 +1,4 @@
-"""The checks of the mail server and of MAIL_DIR. They run in the background, and all requests share the results."""
+"""The checks of the mail server and of MAIL_DIR, in the background; all requests share the results."""
 
 import errno
 import logging

@@ -1,4 +1,4 @@
-"""A kept message as the name of its file tells it: what may be shown of it, its state and its next attempt."""
+"""A kept message as the name of its file tells it: its state and its next attempt."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The delivery of an accepted message: write it to disk, hand it to the mail server, delete it from the disk."""
+"""The delivery of a message: write it to disk, hand it to the mail server, delete it from the disk."""
 
 import logging
 import time

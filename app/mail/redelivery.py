@@ -1,4 +1,4 @@
-"""Rounds in the background: what is due in MAIL_DIR is handed over again, the oldest first, a second apart."""
+"""Rounds in the background: what is due in MAIL_DIR is handed over again, the oldest first."""
 
 import logging
 import math

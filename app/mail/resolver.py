@@ -1,4 +1,4 @@
-"""The mail server's addresses, looked up in limited time, and the name that this host gives itself in SMTP."""
+"""The mail server's addresses, looked up in limited time, and this host's own name in SMTP."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""The messages on disk: a private Maildir holds each from before the first attempt until the mail server has it."""
+"""The messages on disk: a private Maildir holds each until the mail server has it."""
 
 import errno
 import fcntl

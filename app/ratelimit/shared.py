@@ -1,4 +1,4 @@
-"""Exact sliding windows on a Redis or Valkey server, shared by any number of processes and machines.
+"""Exact sliding windows on a Redis or Valkey server, shared by processes and machines.
 
 A script on the server makes a decision, so a decision is one round trip, and all processes use the server's clock.
 redis-py reads the address, keeps the connections, to Valkey as well, and sends the script.

@@ -15,11 +15,9 @@ from pathlib import Path
 import pytest
 from gunicorn.config import WorkerConnections
 
-from app import API_POLICY, CONTACT_POLICY, envelope
-from app.errors import MAX_BODY_BYTES, invalid_body
-from app.api.paths import CONTACT, DOCUMENT, LEGACY_CONTACT
-from app.errors import ApiError, ErrorCode
-from app.settings import MAX_TIMEOUT, Settings
+from app.api.paths import CONTACT, LEGACY_CONTACT
+from app.errors import MAX_BODY_BYTES
+from app.settings import MAX_TIMEOUT, VARIABLES, Settings
 from app.versions import API_ROOT, V1
 from tests.deploy.site import DEPLOY, SERVER_NAME, Site, environment_file, read_unit
 from tests.programs import write_program
@@ -197,7 +195,7 @@ def test_the_script_reads_the_settings_of_its_example() -> None:
 def test_the_example_names_every_setting() -> None:
     named = re.findall(r"^#?([A-Z0-9_]+)=", ENVIRONMENT, re.MULTILINE)
 
-    assert sorted(named) == sorted(name.upper() for name in Settings.__dataclass_fields__)
+    assert sorted(named) == sorted(VARIABLES)
 
 
 def test_the_example_is_accepted(tmp_path: Path) -> None:
@@ -207,26 +205,9 @@ def test_the_example_is_accepted(tmp_path: Path) -> None:
     assert (settings.threads, settings.smtp_timeout) == (THREADS, SMTP_TIMEOUT)
 
 
-ERRORS_OF_NGINX = {
-    "malformed": invalid_body("http"),
-    "too-large": invalid_body("too_large"),
-    "unavailable": ApiError(ErrorCode.INTERNAL_ERROR),
-}
+@pytest.mark.parametrize("field", ["quota", "window"])
+def test_nginx_knows_the_contact_paths(field: str) -> None:
+    (pattern,) = re.findall(rf'map \$request_uri \$public_web_interface_{field} {{\n.*\n +"~(.*)" \d+;', HTTP)
 
-
-@pytest.mark.parametrize(("location", "error"), ERRORS_OF_NGINX.items(), ids=ERRORS_OF_NGINX)
-def test_nginx_answers_with_the_bodies_of_the_service(location: str, error: ApiError) -> None:
-    ((status, body),) = re.findall(rf"interface/{location} {{.*?return (\d+) '(.*?)';", ANSWERS, re.DOTALL)
-
-    assert int(status) == error.code.status
-    assert json.loads(body) == envelope.failure(error, retry_after=None, docs=f"https://$server_name{DOCUMENT}")
-
-
-@pytest.mark.parametrize(("field", "position"), [("quota", 0), ("window", 1)])
-def test_nginx_states_the_policies_of_the_service(field: str, position: int) -> None:
-    (table,) = re.findall(rf"map \$request_uri \$public_web_interface_{field} {{\n(.*?)}}", HTTP, re.DOTALL)
-    ((default, pattern, contact),) = re.findall(r'default (\d+);\s+"~(.*)" (\d+);', table)
-
-    assert (int(default), int(contact)) == (API_POLICY[position], CONTACT_POLICY[position])
     for path in (LEGACY_CONTACT, f"{API_ROOT}/{V1}{CONTACT}"):
         assert [bool(re.search(pattern, f"{path}{end}")) for end in ("", "?x=1", "/x")] == [True, True, False]

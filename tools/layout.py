@@ -1,4 +1,4 @@
-"""``python -m tests.contract.layout`` lays static/openapi.json out: what fits into a line stands in one."""
+"""``python -m tools.layout`` lays static/openapi.json out: what fits into a line stands in one."""
 
 from __future__ import annotations
 

@@ -1,0 +1,199 @@
+"""What the code knows of static/openapi.json. The prose stays as it is written there."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from typing import Any, get_args
+
+from flask import Flask
+from marshmallow.validate import Length
+
+from app import API_POLICY, CONTACT_POLICY, create_app, envelope
+from app.api import body, discovery, v1
+from app.api.errorhandlers import MAX_RETRY_AFTER
+from app.contact.antispam import CAPTCHA_LENGTH, MAX_AGE_SECONDS, MIN_AGE_SECONDS
+from app.contact.schema import ContactSchema
+from app.errors import MAX_BODY_BYTES, ApiError, ErrorCode
+from app.kinds import KINDS
+from app.mail import health
+from app.ratelimit.window import Policy
+from app.settings import Settings
+from app.versions import API_ROOT, V1, Versions
+from tools.layout import lay_out
+
+Node = dict[str, Any]
+
+BASE = "http://127.0.0.1:8000"
+V1_INDEX = f"{API_ROOT}/{V1}"
+NUMBERS = {
+    r"\d+(?= KiB)": MAX_BODY_BYTES // 1024,
+    r"\d+(?= niveles)": body.MAX_NESTING,
+    r"(?<=entre )\d+(?= segundos y)": MIN_AGE_SECONDS,
+    r"(?<=segundos y )\d+(?= hora)": MAX_AGE_SECONDS // 3600,
+    r"(?<=antigüedad máxima de )\d+": int(health.MAX_AGE),
+}
+"""The numbers in the prose."""
+CODES = {str(code): code for code in ErrorCode}
+
+ANSWERS = {
+    "ApiIndex": "/api",
+    "ApiIndexSection": "/api?section=rate_limit",
+    "VersioningPolicy": "/api/versioning",
+    "VersionCurrent": "/api/versioning?version=v1",
+    "EndpointList": V1_INDEX,
+    "EndpointListGet": f"{V1_INDEX}?method=GET",
+}
+"""The examples that are answers of the service, each with its request."""
+
+
+def document(text: str) -> str:
+    """The document with what the code knows."""
+    for number, known in NUMBERS.items():
+        text = re.sub(number, str(known), text)
+    whole: Node = json.loads(text)
+    components: Node = whole["components"]
+    whole["info"]["description"] = _tables(whole["info"]["description"])
+    _choices(components["schemas"])
+    _fields(components["schemas"])
+    _quotas(components)
+    _errors(components)
+    components["examples"]["ContactAccepted"]["value"] = envelope.success(message=v1.ACCEPTED)
+    components["schemas"]["SuccessResponse"]["properties"]["message"]["examples"] = [v1.ACCEPTED]
+    with tempfile.TemporaryDirectory() as directory:
+        app = create_app(Settings.from_env({"MAIL_DIR": directory, "LOG_LEVEL": "error"}))
+        for name, target in ANSWERS.items():
+            components["examples"][name]["value"] = _answer(app, target)
+        _operations(whole, app)
+    return lay_out(whole) + "\n"
+
+
+def _choices(schemas: Node) -> None:
+    """The closed lists of values."""
+    schemas["ErrorCode"]["enum"] = list(ErrorCode)
+    schemas["ErrorStatus"]["enum"] = sorted({code.status for code in ErrorCode})
+    schemas["ErrorReason"]["enum"] = [*get_args(body.Reason), "too_early", "expired"]
+    schemas["ContactContentType"]["enum"] = list(body.PARSERS)
+    schemas["IndexSection"]["enum"] = list(discovery.SECTION.allowed_values)
+    schemas["EndpointMethod"]["enum"] = list(v1.METHOD.allowed_values)
+    schemas["PublishedVersion"]["enum"] = list(Versions.from_settings(Settings.from_env({})))
+    names = [f"`{value}` ({kind.name[:1].lower()}{kind.name[1:]})" for value, kind in KINDS.items()]
+    schemas["FormType"] |= {"description": f"Tipo de formulario: {', '.join(names)}.", "enum": list(KINDS)}
+    schemas["VerboseFlag"]["enum"] = list(v1.VERBOSE.allowed_values)
+
+
+def _fields(schemas: Node) -> None:
+    """The contact fields, as JSON and as a form: a new one is described by its label."""
+    for name, type_ in (("ContactRequest", ["string", "null"]), ("ContactForm", "string")):
+        written, fields = schemas[name]["properties"], ContactSchema().fields
+        new = {field: {"type": type_, "description": f"{its.metadata.get('label')}."} for field, its in fields.items()}
+        schemas[name]["properties"] = {field: written.get(field, new[field]) for field in fields}
+        schemas[name]["required"] = [field for field, its in fields.items() if its.required]
+        for field, its in fields.items():
+            for rule in its.validators:
+                if isinstance(rule, Length):
+                    schemas[name]["properties"][field]["maxLength"] = rule.max
+        for field in ("captcha_expected", "captcha_input"):
+            schemas[name]["properties"][field]["pattern"] = f"^(.{{{CAPTCHA_LENGTH}}})?$"
+
+
+def _quotas(components: Node) -> None:
+    """The numbers of the two policies in the header fields, which every client generator reads."""
+    schemas = {name: header["schema"] for name, header in components["headers"].items()}
+    most = max(API_POLICY.quota, CONTACT_POLICY.quota)
+    for prefix, policies in (("", [API_POLICY]), ("Contact", [CONTACT_POLICY, API_POLICY])):
+        policy, limit = schemas[f"{prefix}RateLimit-Policy"], schemas[f"{prefix}X-RateLimit-Limit"]
+        fields = [f'"default";q={each.quota};w={each.window_seconds}' for each in policies]
+        policy |= (
+            {"enum": fields, "examples": fields[:1]} if len(fields) > 1 else {"const": fields[0], "examples": fields}
+        )
+        limit |= {"minimum": min(each.quota for each in policies), "maximum": most, "examples": [policies[0].quota]}
+    for name, left, seconds in (
+        ("", API_POLICY.quota - 1, API_POLICY.window_seconds),
+        ("Contact", CONTACT_POLICY.quota, CONTACT_POLICY.window_seconds),
+        ("Spent", 0, CONTACT_POLICY.window_seconds),
+    ):
+        schemas[f"{name}RateLimit"]["examples"] = [f'"default";r={left};t={seconds}']
+        schemas[f"{name}X-RateLimit-Remaining"] |= {"maximum": most, "examples": [left]}
+    schemas["Retry-After"] |= {"maximum": MAX_RETRY_AFTER}
+    rule = components["schemas"]["RateLimitRule"]["properties"]
+    rule["limit"] |= {"maximum": most, "examples": [API_POLICY.quota]}
+    windows = API_POLICY.window_seconds, CONTACT_POLICY.window_seconds
+    rule["window_seconds"] |= {"maximum": max(windows), "examples": [API_POLICY.window_seconds]}
+
+
+def _errors(components: Node) -> None:
+    """Each example of an error with the texts of the catalogue. A new code is one of the forms'."""
+    examples: Node = components["examples"]
+    shown = set()
+    for example in examples.values():
+        if error := example["value"].get("error"):
+            shown.add(error["code"])
+            example["value"] = failure(CODES[error["code"]], error)
+    for code in ErrorCode:
+        if code not in shown:
+            name = "".join(map(str.capitalize, code.split("_")))
+            examples[name] = {"summary": code.message, "value": failure(code, {})}
+            answer = components["responses"][f"Contact{ANSWER_NAMES.get(code.status, code.status)}"]
+            shown_there = answer["content"]["application/json"]["examples"]
+            shown_there[name] = {"$ref": f"#/components/examples/{name}"}
+
+
+ANSWER_NAMES = {400: "BadRequest", 405: "MethodNotAllowed", 410: "Sunset", 429: "TooManyRequests", 500: "ServerError"}
+
+
+def failure(code: ErrorCode, written: Node, docs: str = f"{BASE}/openapi.json") -> Node:
+    """The envelope of a code, with the details, the values and the wait that are written there."""
+    wait = CONTACT_POLICY.window_seconds if code == ErrorCode.RATE_LIMIT else written.get("retry_after_seconds")
+    error = ApiError(code, details=written.get("details"), allowed_values=written.get("allowed_values"))
+    return envelope.failure(error, retry_after=wait, docs=docs)
+
+
+def _tables(description: str) -> str:
+    """The description with a row for each error and each quota. What an error means stays as it is written."""
+    meanings = dict(re.findall(r"^\| `(\w+)` \| \d+ \| (.*) \|$", description, re.MULTILINE))
+    codes = sorted(ErrorCode, key=lambda code: code.status)
+    rows = "".join(f"| `{code}` | {code.status} | {meanings.get(code, code.message)} |\n" for code in codes)
+    description = re.sub(r"(?m)(^\| `\w+` \| \d+ \| .* \|\n)+", lambda _: rows, description)
+    policies = iter((API_POLICY, CONTACT_POLICY))
+    return re.sub(r"\d+ petici\w+ cada \d+ segundos", lambda _: _in_words(next(policies)), description)
+
+
+def _in_words(policy: Policy) -> str:
+    return f"{policy.quota} {'petición' if policy.quota == 1 else 'peticiones'} cada {policy.window_seconds} segundos"
+
+
+def _answer(app: Flask, target: str) -> Node:
+    answer: Node = app.test_client().get(target, base_url=BASE).get_json()
+    return answer
+
+
+def _operations(whole: Node, app: Flask) -> None:
+    """A new GET of v1, as the index of v1 describes it. Its answer is any object, until somebody writes its schema."""
+    components: Node = whole["components"]
+    for endpoint in _answer(app, V1_INDEX)["data"]["endpoints"]:
+        method, path, words = endpoint["method"].lower(), endpoint["path"], endpoint["description"]
+        if method in whole["paths"].setdefault(path, {}):
+            continue
+        name = f"{method.capitalize()}{path.removeprefix(V1_INDEX).title().replace('/', '')}"
+        like = whole["paths"][V1_INDEX]["get"]["responses"]
+        shown = {name: {"$ref": f"#/components/examples/{name}"}}
+        answer = {"schema": {"$ref": "#/components/schemas/SuccessResponse"}, "examples": shown}
+        components["examples"][name] = {"summary": words, "value": _answer(app, path)}
+        components["responses"][name] = {
+            "description": words,
+            "headers": components["responses"]["V1Index"]["headers"],
+            "content": {"application/json": answer},
+        }
+        whole["paths"][path][method] = {
+            "tags": ["discovery"],
+            "operationId": name[:1].lower() + name[1:],
+            "summary": words.removesuffix("."),
+            "description": words,
+            "responses": like
+            | {
+                "200": {"$ref": f"#/components/responses/{name}"},
+                "400": {"$ref": "#/components/responses/BadRequest"},
+            },
+        }
