@@ -54,15 +54,18 @@ restart() {
 
 # Gives nginx the files of the release in use and, if it has no list of instances yet, one for each core.
 lead_nginx() {
+    local made=()
     ln -sfn "$PWD/current/deploy/nginx/snippets" /etc/nginx/snippets/public-web-interface
     if [ ! -e "$NGINX" ]; then
+        made=("$NGINX" /etc/nginx/snippets/public-web-interface)
         cp current/deploy/nginx/public-web-interface.conf "$NGINX"
         for ((core = 1; core < $(nproc) && core < 10; core++)); do # METRICS_BIND of the unit has room for ten.
             sed -i "s|^\(.*\)/$((core - 1))/gunicorn.*|&\n\1/$core/gunicorn.sock max_fails=0;|" "$NGINX"
         done
         say "Made $NGINX: an instance for each core"
     fi
-    nginx -t -q
+    # What nginx refuses would keep every website down after its next restart.
+    nginx -t -q || { rm -f "${made[@]}"; return 1; }
 }
 
 # A session that ends in the middle would leave the link at one release and an instance at another.

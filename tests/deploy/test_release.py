@@ -361,6 +361,17 @@ def test_what_is_refused_changes_nothing(machine: Machine, prepare: Prepare, com
     assert "try-reload-or-restart nginx" not in machine.calls
 
 
+def test_a_first_installation_that_nginx_refuses_leaves_nginx_as_it_was(machine: Machine) -> None:
+    assert machine.release_sh("uninstall").returncode == 0
+    before = sorted(machine.nginx.rglob("*"))
+    machine.play("nginx", "exit 1")
+
+    refused = machine.release_sh("install")
+
+    assert "nginx does not take its configuration" in refused.stderr
+    assert sorted(machine.nginx.rglob("*")) == before
+
+
 def test_settings_that_were_wrong_are_tried_again_by_what_was_said(machine: Machine) -> None:
     right = machine.settings.read_text()
     WRONG(machine)
