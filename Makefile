@@ -155,7 +155,7 @@ JOBS := 2
 check: need-check $(VENV)/.dev node_modules/.package-lock.json ## Run the linters and the tests that every change must pass, side by side, and report the coverage
 	$(BIN)/coverage erase
 	@echo "$(JOBS) at a time, each shown when it has ended: $(CHECKS)"
-	@$(MAKE) --jobs=$(JOBS) --output-sync=target $(CHECKS) PYTEST="$(BIN)/coverage run -m pytest"
+	@$(MAKE) --jobs=$(JOBS) --keep-going --output-sync=target $(CHECKS) PYTEST="$(BIN)/coverage run -m pytest"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --omit=$(SHARED_LIMITS)
 	$(BIN)/coverage report --include=$(SHARED_LIMITS)

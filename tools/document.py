@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from http import HTTPStatus
 from typing import Any, get_args
 
 from flask import Flask
@@ -13,8 +14,9 @@ from marshmallow.validate import Length
 from app import API_POLICY, CONTACT_POLICY, create_app, envelope
 from app.api import body, discovery, v1
 from app.api.errorhandlers import MAX_RETRY_AFTER
+from app.api.paths import CONTACT, LEGACY_CONTACT
 from app.contact.antispam import CAPTCHA_LENGTH, MAX_AGE_SECONDS, MIN_AGE_SECONDS
-from app.contact.schema import ContactSchema
+from app.contact.schema import LABELS, ContactSchema
 from app.errors import MAX_BODY_BYTES, ApiError, ErrorCode
 from app.kinds import KINDS
 from app.mail import health
@@ -27,6 +29,7 @@ Node = dict[str, Any]
 
 BASE = "http://127.0.0.1:8000"
 V1_INDEX = f"{API_ROOT}/{V1}"
+CONTACT_PATHS = (V1_INDEX + CONTACT, LEGACY_CONTACT)
 NUMBERS = {
     r"\d+(?= KiB)": MAX_BODY_BYTES // 1024,
     r"\d+(?= niveles)": body.MAX_NESTING,
@@ -58,7 +61,7 @@ def document(text: str) -> str:
     _choices(components["schemas"])
     _fields(components["schemas"])
     _quotas(components)
-    _errors(components)
+    _errors(whole)
     components["examples"]["ContactAccepted"]["value"] = envelope.success(message=v1.ACCEPTED)
     components["schemas"]["SuccessResponse"]["properties"]["message"]["examples"] = [v1.ACCEPTED]
     with tempfile.TemporaryDirectory() as directory:
@@ -80,6 +83,7 @@ def _choices(schemas: Node) -> None:
     schemas["PublishedVersion"]["enum"] = list(Versions.from_settings(Settings.from_env({})))
     names = [f"`{value}` ({kind.name[:1].lower()}{kind.name[1:]})" for value, kind in KINDS.items()]
     schemas["FormType"] |= {"description": f"Tipo de formulario: {', '.join(names)}.", "enum": list(KINDS)}
+    schemas["ContactSummary"]["properties"]["form_types"]["examples"] = [list(KINDS)]
     schemas["VerboseFlag"]["enum"] = list(v1.VERBOSE.allowed_values)
 
 
@@ -87,7 +91,7 @@ def _fields(schemas: Node) -> None:
     """The contact fields, as JSON and as a form: a new one is described by its label."""
     for name, type_ in (("ContactRequest", ["string", "null"]), ("ContactForm", "string")):
         written, fields = schemas[name]["properties"], ContactSchema().fields
-        new = {field: {"type": type_, "description": f"{its.metadata.get('label')}."} for field, its in fields.items()}
+        new = {field: {"type": type_, "description": f"{LABELS.get(field, field)}."} for field in fields}
         schemas[name]["properties"] = {field: written.get(field, new[field]) for field in fields}
         schemas[name]["required"] = [field for field, its in fields.items() if its.required]
         for field, its in fields.items():
@@ -123,24 +127,36 @@ def _quotas(components: Node) -> None:
     rule["window_seconds"] |= {"maximum": max(windows), "examples": [API_POLICY.window_seconds]}
 
 
-def _errors(components: Node) -> None:
+def _errors(whole: Node) -> None:
     """Each example of an error with the texts of the catalogue. A new code is one of the forms'."""
-    examples: Node = components["examples"]
+    examples: Node = whole["components"]["examples"]
     shown = set()
     for example in examples.values():
         if error := example["value"].get("error"):
             shown.add(error["code"])
+            if error["code"] == ErrorCode.INVALID_FORM_TYPE:
+                error["allowed_values"] = list(KINDS)
             example["value"] = failure(CODES[error["code"]], error)
     for code in ErrorCode:
         if code not in shown:
             name = "".join(map(str.capitalize, code.split("_")))
             examples[name] = {"summary": code.message, "value": failure(code, {})}
-            answer = components["responses"][f"Contact{ANSWER_NAMES.get(code.status, code.status)}"]
-            shown_there = answer["content"]["application/json"]["examples"]
-            shown_there[name] = {"$ref": f"#/components/examples/{name}"}
+            for path in CONTACT_PATHS:
+                shown_there = _refusal(whole, path, code)["content"]["application/json"]["examples"]
+                shown_there[name] = {"$ref": f"#/components/examples/{name}"}
 
 
-ANSWER_NAMES = {400: "BadRequest", 405: "MethodNotAllowed", 410: "Sunset", 429: "TooManyRequests", 500: "ServerError"}
+def _refusal(whole: Node, path: str, code: ErrorCode) -> Node:
+    """The response of a contact path with the status of this code; where there is none yet, one like that of 400."""
+    answers, responses = whole["paths"][path]["post"]["responses"], whole["components"]["responses"]
+    name = f"Contact{HTTPStatus(code.status).phrase.title().replace(' ', '')}"
+    if str(code.status) not in answers:
+        like = responses["ContactBadRequest"]
+        content = {"application/json": like["content"]["application/json"] | {"examples": {}}}
+        responses.setdefault(name, like | {"description": code.message, "content": content})
+        answers[str(code.status)] = {"$ref": f"#/components/responses/{name}"}
+    refusal: Node = responses[answers[str(code.status)]["$ref"].rpartition("/")[2]]
+    return refusal
 
 
 def failure(code: ErrorCode, written: Node, docs: str = f"{BASE}/openapi.json") -> Node:

@@ -12,7 +12,7 @@ from marshmallow.validate import Length, OneOf
 
 from app import API_POLICY, CONTACT_POLICY, envelope
 from app.api.v1 import ACCEPTED
-from app.contact.schema import ContactSchema
+from app.contact.schema import LABELS, ContactSchema
 from app.errors import MAX_BODY_BYTES, ErrorCode
 from app.kinds import KINDS
 from app.settings import VARIABLES
@@ -57,7 +57,14 @@ def readme(page: str) -> str:
     )
     page = table(page, "fields", {(f"`{name}`", *_rules(name)): _read_as(name) for name in FIELDS})
     page = table(page, "errors", {(code, str(code.status)): code.message for code in ErrorCode})
-    page = table(page, "settings", {(name, IN_WORDS.get(name, text or "none")): "" for name, text in DEFAULTS.items()})
+    page = table(
+        page,
+        "settings",
+        {
+            (name, IN_WORDS.get(name, text or "none")): "Likewise" if name.startswith("SALES_EMAIL_") else ""
+            for name, text in DEFAULTS.items()
+        },
+    )
     window = CONTACT_POLICY.window_seconds
     refused = failure(ErrorCode.RATE_LIMIT, {"retry_after_seconds": window})
     for shown, known in {
@@ -101,7 +108,7 @@ def _rules(name: str) -> tuple[str, str]:
 
 
 def _read_as(name: str) -> str:
-    return f"What the sales team reads as *{FIELDS[name].metadata.get('label')}*"
+    return f"What the sales team reads as *{LABELS[name]}*" if name in LABELS else ""
 
 
 def example(settings: str) -> str:
