@@ -1,4 +1,4 @@
-"""What the form finds by itself, because every request spends the visitor's quota of one in half a minute."""
+"""What the form finds by itself, because every request spends the visitor's quota."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from playwright.sync_api import Locator, Page, Request, ViewportSize, expect
 
+from app import CONTACT_POLICY
 from app.contact.antispam import MIN_AGE_SECONDS
 from tests.factories import REQUEST_ID
 from tests.mail.server import SmtpServer, text_of
@@ -94,7 +95,7 @@ class Visitor:
 
     def wait(self) -> None:
         """Until the quota takes another form."""
-        self.page.clock.fast_forward(31_000)
+        self.page.clock.fast_forward((CONTACT_POLICY.window_seconds + 1) * 1000)
 
     def fill(self, kind: str = "demo", **changes: str) -> None:
         """Fill in everything, the captcha included."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import attrs
 import pytest
 
+from app import API_POLICY, CONTACT_POLICY
 from tests.client import DOCUMENT
 from tests.factories import SUNSET
 from tests.fuzz.cases import addresses
@@ -80,8 +81,8 @@ CALLS = [
     error("endpoint_not_found", "get_health", prefix="/api/nowhere"),
     error("unsupported_api_version", "get_api_index", prefix="/api/v9"),
     error("method_not_allowed", "submit_contact", body(), prefix="/api/versioning?"),
-    error("rate_limit", "submit_contact", body(), before=1),
-    error("rate_limit_exceeded", "get_versioning", before=60),
+    error("rate_limit", "submit_contact", body(), before=CONTACT_POLICY.quota),
+    error("rate_limit_exceeded", "get_versioning", before=API_POLICY.quota),
     error("api_version_sunset", "get_v1_index", service="retired"),
     error("mail_delivery_failed", "submit_contact_legacy", body(), service="retired"),
 ]

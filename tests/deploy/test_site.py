@@ -19,17 +19,18 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from app import API_POLICY
 from tests.api.exchanges import CASES, SERVICE_DESC, Row
 from tests.api.fields import hold
 from tests.client import validate_response
 from tests.deploy.site import INSTANCES, OWN_NAME, RELAY, RELAYED, SERVER_NAME, Answer, Site, site
 from tests.deploy.website import BESIDE, NAMED, website
-from tests.factories import API_QUOTA, LOG_TIME, contact_body
+from tests.factories import LOG_TIME, contact_body
 from tests.server.gunicorn import unused_address
 from tests.server.test_exchanges import ROWS as OF_GUNICORN
 from tests.waiting import wait_until
 
-QUOTA = API_QUOTA.quota
+QUOTA = API_POLICY.quota
 CONNECTIONS_OF_A_CLIENT = 32
 HSTS, A_YEAR = "Strict-Transport-Security", "max-age=31536000"
 ACME = "/.well-known/acme-challenge"

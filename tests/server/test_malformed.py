@@ -9,8 +9,8 @@ import socket
 
 import pytest
 
+from app import API_POLICY
 from tests.client import validate_response
-from tests.factories import API_QUOTA
 from tests.server.gunicorn import Server
 
 GET = b"GET /api?email=ana@example.com HTTP/1.1\r\nHost: a\r\n"
@@ -82,7 +82,10 @@ def test_a_request_has_one_answer_and_the_connection_ends(server: Server, outcom
     assert response.status == int(status)
     assert refused.items() <= error.items()
     assert (response.headers["Connection"], after) == ("close", b"")
-    assert reason != "http" or response.headers["RateLimit"] == f'"default";r={API_QUOTA.quota};t=60'
+    assert (
+        reason != "http"
+        or response.headers["RateLimit"] == f'"default";r={API_POLICY.quota};t={API_POLICY.window_seconds}'
+    )
     assert len(re.findall(r"malformed request refused: \w+\n", said)) == (reason == "http")
     assert said.count(response.headers["X-Request-ID"]) == 1
     assert not [personal for personal in (server.client, "ana@") if personal in said]

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from app import CONTACT_POLICY
 from tests.pages import README
 from tests.server.gunicorn import Server
 
@@ -20,12 +21,16 @@ def test_the_answers_are_those_that_are_shown(shared_server: Server) -> None:
     """No other test posts a form to this server from 127.0.0.1."""
     examples = EXAMPLE.findall(README.text)
     commands, shown = (
-        "\n".join(texts).replace("127.0.0.1:8000", f"127.0.0.1:{shared_server.port}")
+        [text.replace("127.0.0.1:8000", f"127.0.0.1:{shared_server.port}") for text in texts]
         for texts in zip(*examples, strict=True)
     )
 
-    answered = subprocess.check_output(["sh", "-ec", commands], text=True, timeout=30)
+    answered = ""
+    for command in commands:
+        answered += subprocess.check_output(["sh", "-ec", command], text=True, timeout=30)
+        for _ in range(CONTACT_POLICY.quota - 1):  # what is left after the first
+            shared_server.request("POST", "/contact.php")
 
     lines = SECONDS.sub("30", answered).splitlines()
     assert len(examples) == README.text.count("\n$ curl ") > 0
-    assert [line for line in SECONDS.sub("30", shown).splitlines() if line not in lines] == []
+    assert [line for line in SECONDS.sub("30", "\n".join(shown)).splitlines() if line not in lines] == []
