@@ -120,7 +120,7 @@ def _quotas(components: Node) -> None:
     ):
         schemas[f"{name}RateLimit"]["examples"] = [f'"default";r={left};t={seconds}']
         schemas[f"{name}X-RateLimit-Remaining"] |= {"maximum": most, "examples": [left]}
-    schemas["Retry-After"] |= {"maximum": MAX_RETRY_AFTER}
+    schemas["Retry-After"] |= {"maximum": MAX_RETRY_AFTER, "examples": [CONTACT_POLICY.window_seconds]}
     rule = components["schemas"]["RateLimitRule"]["properties"]
     rule["limit"] |= {"maximum": most, "examples": [API_POLICY.quota]}
     windows = API_POLICY.window_seconds, CONTACT_POLICY.window_seconds
@@ -190,7 +190,7 @@ def _operations(whole: Node, app: Flask) -> None:
     components: Node = whole["components"]
     for endpoint in _answer(app, V1_INDEX)["data"]["endpoints"]:
         method, path, words = endpoint["method"].lower(), endpoint["path"], endpoint["description"]
-        if method in whole["paths"].setdefault(path, {}):
+        if method != "get" or path in whole["paths"]:
             continue
         name = f"{method.capitalize()}{path.removeprefix(V1_INDEX).title().replace('/', '')}"
         like = whole["paths"][V1_INDEX]["get"]["responses"]
@@ -202,7 +202,7 @@ def _operations(whole: Node, app: Flask) -> None:
             "headers": components["responses"]["V1Index"]["headers"],
             "content": {"application/json": answer},
         }
-        whole["paths"][path][method] = {
+        operation = {
             "tags": ["discovery"],
             "operationId": name[:1].lower() + name[1:],
             "summary": words.removesuffix("."),
@@ -213,3 +213,7 @@ def _operations(whole: Node, app: Flask) -> None:
                 "400": {"$ref": "#/components/responses/BadRequest"},
             },
         }
+        whole["paths"][path] = {method: operation}
+    tags = [tag["name"] for tag in whole["tags"]]
+    by_tag = sorted(whole["paths"].items(), key=lambda item: min(tags.index(it["tags"][0]) for it in item[1].values()))
+    whole["paths"] = dict(by_tag)

@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from marshmallow.validate import Length
 from werkzeug.test import Client, TestResponse
 
 from app import API_POLICY, CONTACT_POLICY
 from app.api.v1 import ACCEPTED
+from app.contact.schema import ContactSchema
 from app.kinds import FORM_TYPES
 from tests.client import DOCUMENT
 from tests.factories import REQUEST_ID, SUNSET, WRONG_BODY
@@ -184,7 +186,12 @@ def faulty(*names: str) -> dict[str, Any]:
     return {"error.details.fields": {*names}}
 
 
-TEXTS = {"nombre": 200, "empresa": 200, "telefono": 40, "mensaje": 5000}
+TEXTS = {
+    name: rule.max
+    for name, field in ContactSchema().fields.items()
+    for rule in field.validators
+    if isinstance(rule, Length) and rule.max
+}
 """How long each text may be."""
 OPTIONAL = (*TEXTS, "ts", "captcha_expected", "captcha_input", "_bp_check", "x")
 OF_ANOTHER_TYPE = {"_bp_check": ["x"], "ts": "ayer", "captcha_expected": 12345, "captcha_input": {}}

@@ -41,7 +41,7 @@ def test_every_operation_keeps_to_its_document(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
     report = json.loads((tmp_path / "report.json").read_bytes())
     assert {name: phase["status"] for name, phase in report["phases"].items()} == PHASES
-    assert report["operations"]["tested"] == report["operations"]["total"] == 8
+    assert report["operations"]["tested"] == report["operations"]["total"] >= 8
     assert report["test_cases"]["generated"] >= 500
     assert "unforeseen" not in server.log
     assert inspect_stored(server.mail_dir)

@@ -76,7 +76,7 @@ DATA = [schema["allOf"][1]["properties"]["data"] for schema in SCHEMAS.values() 
 FACTS: dict[str, tuple[Any, Any]] = {
     "exposed headers": ({*cors.EXPOSED.split(", ")} - HEADER_FIELDS, set()),
     # TypeScript would make every field of an open object unknown.
-    "data of the answers": ([resolve(data)["type"] for data in DATA], ["object"] * 4),
+    "data of the answers": ([resolve(data)["type"] for data in DATA], ["object"] * len(DATA)),
     "fields asked for": ({*re.findall(r"`(\w+)`", SCHEMAS["ContactRequest"]["description"])} & {*ASKED}, {*ASKED}),
     **{f"{name} in an example": (any(name in it["value"] for it in EXAMPLES.values()), True) for name in ASKED},
     **{f"line breaks in {name}": (ONE_CHARACTER in it["mensaje"]["description"], True) for name, it in BODIES.items()},
