@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from app.errors import MAX_BODY_BYTES
-from app.mail import health
-from app.ratelimit import shared
 from tools import document, pages, snapshot
 
 ROOT = Path(__file__).parents[1]
+SNAPSHOT = "tests/contract/snapshot.txt"
 FILES: dict[str, Callable[[str], str]] = {
     "static/openapi.json": document.document,
-    "tests/contract/snapshot.txt": snapshot.snapshot,
+    SNAPSHOT: snapshot.snapshot,
     "README.md": pages.readme,
     "CONTRIBUTING.md": pages.contributing,
     "deploy/public-web-interface.env": pages.example,
     "deploy/nginx/snippets/answers.conf": pages.nginx_answers,
     "deploy/nginx/snippets/http.conf": pages.nginx_quotas,
-    "deploy/nginx/snippets/service.conf": pages.number(r"(?<=client_max_body_size )\d+", MAX_BODY_BYTES / 1024),
-    "docs/mail.md": pages.number(r"(?<=the mail server every )\d+", health.CHECK_INTERVAL),
-    "docs/server.md": pages.number(r"\d+(?= KiB)", MAX_BODY_BYTES / 1024),
-    "docs/shared-limits.md": pages.number(r"\d+(?= ms\b)", shared.TIMEOUT * 1000),
+    **{name: partial(pages.with_known, known) for name, known in pages.NUMBERS.items()},
 }
 """What is written, in this order: the snapshot and README read the document."""
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Write each file, and name what clients can rely on no longer."""
     for name, write in FILES.items():
         file = ROOT / name
-        file.write_text(write(file.read_text()))
+        before = file.read_text()
+        after = write(before)
+        file.write_text(after)
+        if name == SNAPSHOT:
+            for line in sorted({*before.splitlines()} - {*after.splitlines()}):
+                sys.stderr.write(f"Clients can rely on this no longer: {line}\n")
+
+
+if __name__ == "__main__":
+    main()

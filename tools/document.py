@@ -16,26 +16,31 @@ from app.api import body, discovery, v1
 from app.api.errorhandlers import MAX_RETRY_AFTER
 from app.api.paths import CONTACT, LEGACY_CONTACT
 from app.contact.antispam import CAPTCHA_LENGTH, MAX_AGE_SECONDS, MIN_AGE_SECONDS
-from app.contact.schema import LABELS, ContactSchema
+from app.contact.schema import LABELS, MAX_ADDRESS_BYTES, ContactSchema
 from app.errors import MAX_BODY_BYTES, ApiError, ErrorCode
 from app.kinds import KINDS
 from app.mail import health
 from app.ratelimit.window import Policy
-from app.settings import Settings
+from app.settings import NOTICE_PERIOD_DAYS, Settings
 from app.versions import API_ROOT, V1, Versions
+from tools import put
 from tools.layout import lay_out
 
 Node = dict[str, Any]
 
+KIB = MAX_BODY_BYTES // 1024
 BASE = "http://127.0.0.1:8000"
 V1_INDEX = f"{API_ROOT}/{V1}"
 CONTACT_PATHS = (V1_INDEX + CONTACT, LEGACY_CONTACT)
 NUMBERS = {
-    r"\d+(?= KiB)": MAX_BODY_BYTES // 1024,
-    r"\d+(?= niveles)": body.MAX_NESTING,
-    r"(?<=entre )\d+(?= segundos y)": MIN_AGE_SECONDS,
-    r"(?<=segundos y )\d+(?= hora)": MAX_AGE_SECONDS // 3600,
-    r"(?<=antigüedad máxima de )\d+": int(health.MAX_AGE),
+    r"(?<=más de )\d+(?= KiB)": KIB,
+    r"(?<=superar )\d+(?= KiB)": KIB,
+    r"\d+(?= niveles de anidamiento)": body.MAX_NESTING,
+    r"(?<=haber pasado )entre \d+ y \d+(?= segundos)": f"entre {MIN_AGE_SECONDS} y {MAX_AGE_SECONDS}",
+    r"(?<=antigüedad máxima de )\d+": round(health.MAX_AGE),
+    r"(?<=exactamente )\d+(?= caracteres)": CAPTCHA_LENGTH,
+    r"\d+(?= octetos como máximo)": MAX_ADDRESS_BYTES,
+    r"(?<=al menos )\d+(?= días)": NOTICE_PERIOD_DAYS,
 }
 """The numbers in the prose."""
 CODES = {str(code): code for code in ErrorCode}
@@ -54,7 +59,7 @@ ANSWERS = {
 def document(text: str) -> str:
     """The document with what the code knows."""
     for number, known in NUMBERS.items():
-        text = re.sub(number, str(known), text)
+        text = put(text, number, known)
     whole: Node = json.loads(text)
     components: Node = whole["components"]
     whole["info"]["description"] = _tables(whole["info"]["description"])
@@ -84,6 +89,7 @@ def _choices(schemas: Node) -> None:
     names = [f"`{value}` ({kind.name[:1].lower()}{kind.name[1:]})" for value, kind in KINDS.items()]
     schemas["FormType"] |= {"description": f"Tipo de formulario: {', '.join(names)}.", "enum": list(KINDS)}
     schemas["ContactSummary"]["properties"]["form_types"]["examples"] = [list(KINDS)]
+    schemas["NoticePeriodDays"] |= {"minimum": NOTICE_PERIOD_DAYS, "examples": [NOTICE_PERIOD_DAYS]}
     schemas["VerboseFlag"]["enum"] = list(v1.VERBOSE.allowed_values)
 
 
@@ -99,7 +105,10 @@ def _fields(schemas: Node) -> None:
                 if isinstance(rule, Length):
                     schemas[name]["properties"][field]["maxLength"] = rule.max
         for field in ("captcha_expected", "captcha_input"):
-            schemas[name]["properties"][field]["pattern"] = f"^(.{{{CAPTCHA_LENGTH}}})?$"
+            schemas[name]["properties"][field] |= {
+                "pattern": f"^(.{{{CAPTCHA_LENGTH}}})?$",
+                "maxLength": CAPTCHA_LENGTH,
+            }
 
 
 def _quotas(components: Node) -> None:
@@ -120,7 +129,8 @@ def _quotas(components: Node) -> None:
     ):
         schemas[f"{name}RateLimit"]["examples"] = [f'"default";r={left};t={seconds}']
         schemas[f"{name}X-RateLimit-Remaining"] |= {"maximum": most, "examples": [left]}
-    schemas["Retry-After"] |= {"maximum": MAX_RETRY_AFTER, "examples": [CONTACT_POLICY.window_seconds]}
+    for wait in (schemas["Retry-After"], components["schemas"]["ApiError"]["properties"]["retry_after_seconds"]):
+        wait |= {"maximum": MAX_RETRY_AFTER, "examples": [CONTACT_POLICY.window_seconds]}
     rule = components["schemas"]["RateLimitRule"]["properties"]
     rule["limit"] |= {"maximum": most, "examples": [API_POLICY.quota]}
     windows = API_POLICY.window_seconds, CONTACT_POLICY.window_seconds
@@ -160,8 +170,8 @@ def _refusal(whole: Node, path: str, code: ErrorCode) -> Node:
 
 
 def failure(code: ErrorCode, written: Node, docs: str = f"{BASE}/openapi.json") -> Node:
-    """The envelope of a code, with the details, the values and the wait that are written there."""
-    wait = CONTACT_POLICY.window_seconds if code == ErrorCode.RATE_LIMIT else written.get("retry_after_seconds")
+    """The envelope of a code, with the details and the values that are written there."""
+    wait = CONTACT_POLICY.window_seconds if code.status == HTTPStatus.TOO_MANY_REQUESTS else None
     error = ApiError(code, details=written.get("details"), allowed_values=written.get("allowed_values"))
     return envelope.failure(error, retry_after=wait, docs=docs)
 
@@ -171,9 +181,10 @@ def _tables(description: str) -> str:
     meanings = dict(re.findall(r"^\| `(\w+)` \| \d+ \| (.*) \|$", description, re.MULTILINE))
     codes = sorted(ErrorCode, key=lambda code: code.status)
     rows = "".join(f"| `{code}` | {code.status} | {meanings.get(code, code.message)} |\n" for code in codes)
-    description = re.sub(r"(?m)(^\| `\w+` \| \d+ \| .* \|\n)+", lambda _: rows, description)
-    policies = iter((API_POLICY, CONTACT_POLICY))
-    return re.sub(r"\d+ petici\w+ cada \d+ segundos", lambda _: _in_words(next(policies)), description)
+    description = put(description, r"(?m)(?:^\| `\w+` \| \d+ \| .* \|\n)+", rows)
+    for where, policy in ((r"`/api/\*`", API_POLICY), ("Formularios de contacto", CONTACT_POLICY)):
+        description = put(description, rf"(\| {where}.* \| )\d+ petici\w+ cada \d+ segundos", _in_words(policy))
+    return description
 
 
 def _in_words(policy: Policy) -> str:
@@ -189,10 +200,10 @@ def _operations(whole: Node, app: Flask) -> None:
     """A new GET of v1, as the index of v1 describes it. Its answer is any object, until somebody writes its schema."""
     components: Node = whole["components"]
     for endpoint in _answer(app, V1_INDEX)["data"]["endpoints"]:
-        method, path, words = endpoint["method"].lower(), endpoint["path"], endpoint["description"]
-        if method != "get" or path in whole["paths"]:
+        path, words = endpoint["path"], endpoint["description"]
+        if endpoint["method"] != "GET" or path in whole["paths"]:
             continue
-        name = f"{method.capitalize()}{path.removeprefix(V1_INDEX).title().replace('/', '')}"
+        name = f"Get{path.removeprefix(V1_INDEX).title().replace('/', '')}"
         like = whole["paths"][V1_INDEX]["get"]["responses"]
         shown = {name: {"$ref": f"#/components/examples/{name}"}}
         answer = {"schema": {"$ref": "#/components/schemas/SuccessResponse"}, "examples": shown}
@@ -213,7 +224,7 @@ def _operations(whole: Node, app: Flask) -> None:
                 "400": {"$ref": "#/components/responses/BadRequest"},
             },
         }
-        whole["paths"][path] = {method: operation}
+        whole["paths"][path] = {"get": operation}
     tags = [tag["name"] for tag in whole["tags"]]
     by_tag = sorted(whole["paths"].items(), key=lambda item: min(tags.index(it["tags"][0]) for it in item[1].values()))
     whole["paths"] = dict(by_tag)

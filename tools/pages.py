@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from marshmallow.validate import Length, OneOf
@@ -13,17 +12,32 @@ from marshmallow.validate import Length, OneOf
 from app import API_POLICY, CONTACT_POLICY, envelope
 from app.api.v1 import ACCEPTED
 from app.contact.schema import LABELS, ContactSchema
-from app.errors import MAX_BODY_BYTES, ErrorCode
+from app.errors import ErrorCode
 from app.kinds import KINDS
-from app.settings import VARIABLES
-from tools.document import CODES, failure
+from app.mail import health
+from app.ratelimit import shared
+from app.settings import NOTICE_PERIOD_DAYS, VARIABLES
+from tools import put
+from tools.document import CODES, KIB, failure
 
 ROOT = Path(__file__).parents[1]
+LATE = round(shared.TIMEOUT * 1000)
+NUMBERS: dict[str, dict[str, object]] = {
+    "deploy/nginx/snippets/service.conf": {
+        r"(?<=client_max_body_size )\d+": KIB,
+        r"(?<=client_body_buffer_size )\d+": 2 * KIB,
+    },
+    "docs/mail.md": {r"(?<=the mail server every )\d+": round(health.CHECK_INTERVAL)},
+    "docs/server.md": {r"\d+(?= KiB, a target)": KIB, r"(?<=at least )\d+(?= days)": NOTICE_PERIOD_DAYS},
+    "docs/shared-limits.md": {r"(?<=within )\d+(?= ms)": LATE, r"(?<=the )\d+(?= ms below)": LATE},
+}
+"""The numbers in the prose of the pages."""
 
 DEFAULTS: dict[str, str | None] = {name: each.metadata["default"] for name, each in VARIABLES.items()}
+OF_A_KIND = [f"SALES_EMAIL_{kind.upper()}" for kind in KINDS]
 IN_WORDS = {
     "SALES_EMAIL": "required with SMTP_HOST",
-    **{f"SALES_EMAIL_{kind.upper()}": "SALES_EMAIL" for kind in KINDS},
+    **dict.fromkeys(OF_A_KIND, "SALES_EMAIL"),
     "MAIL_FROM": "required with SMTP_HOST",
     "PUBLIC_BASE_URL": "from the request",
     "RATE_LIMIT_STORAGE": "in the process",
@@ -57,25 +71,28 @@ def readme(page: str) -> str:
     )
     page = table(page, "fields", {(f"`{name}`", *_rules(name)): _read_as(name) for name in FIELDS})
     page = table(page, "errors", {(code, str(code.status)): code.message for code in ErrorCode})
-    page = table(
-        page,
-        "settings",
-        {
-            (name, IN_WORDS.get(name, text or "none")): "Likewise" if name.startswith("SALES_EMAIL_") else ""
-            for name, text in DEFAULTS.items()
-        },
-    )
+    words = {name: each.metadata["accepted"] for name, each in VARIABLES.items()} | dict.fromkeys(OF_A_KIND, "Likewise")
+    settings: dict[tuple[str, ...], str] = {
+        (name, IN_WORDS.get(name, text or "none")): words[name] for name, text in DEFAULTS.items()
+    }
+    page = table(page, "settings", settings)
     window = CONTACT_POLICY.window_seconds
-    refused = failure(ErrorCode.RATE_LIMIT, {"retry_after_seconds": window})
-    for shown, known in {
-        r"\d+(?= KiB)": str(MAX_BODY_BYTES // 1024),
+    known = {
+        r"(?<=at most )\d+(?= KiB)": KIB,
+        r"(?<=at least )\d+(?= days)": NOTICE_PERIOD_DAYS,
         r'(?<="default";)q=\d+;w=\d+': f"q={CONTACT_POLICY.quota};w={window}",
         r'(?<="default";)r=\d+;t=\d+': f"r={CONTACT_POLICY.quota - 1};t={window}",
-        r"(?<=Retry-After: )\d+": str(window),
+        r"(?<=Retry-After: )\d+": window,
         r'\{"ok":true.*\}': _as_json(envelope.success(message=ACCEPTED)),
-        r'\{"ok":false.*\}': _as_json(refused),
-    }.items():
-        page = re.sub(shown, known, page)
+        r'\{"ok":false.*\}': _as_json(failure(ErrorCode.RATE_LIMIT, {})),
+    }
+    return with_known(known, page)
+
+
+def with_known(known: dict[str, object], page: str) -> str:
+    """The page with what is known wherever its pattern stands."""
+    for pattern, value in known.items():
+        page = put(page, pattern, value)
     return page
 
 
@@ -85,14 +102,10 @@ def _as_json(body: envelope.Body) -> str:
 
 def table(page: str, name: str, rows: dict[tuple[str, ...], str]) -> str:
     """The page with a row for each of these keys. The words of the last column stay; a new row has the given ones."""
-
-    def write(found: re.Match[str]) -> str:
-        written = dict(re.findall(r"^\| (.+?) \|(?:.*\|)? (.*) \|$", found["rows"], re.MULTILINE))
-        lines = (f"| {' | '.join(key)} | {written.get(key[0], words)} |\n" for key, words in rows.items())
-        return found["head"] + "".join(lines)
-
-    head = rf"<!-- make docs: {name} -->\n\n.*\n\|[-|]+\|\n"
-    return re.sub(rf"(?P<head>{head})(?P<rows>(\|.*\n)*)", write, page)
+    head = rf"(<!-- make docs: {name} -->\n\n.*\n\|[-|]+\|\n)"
+    written = dict(re.findall(r"^\| (.+?) \|(?:.*\|)? (.*) \|$", re.split(head, page)[-1], re.MULTILINE))
+    lines = (f"| {' | '.join(key)} | {written.get(key[0], words)} |\n" for key, words in rows.items())
+    return put(page, rf"{head}(?:\|.*\n)*", "".join(lines))
 
 
 def _rules(name: str) -> tuple[str, str]:
@@ -116,15 +129,10 @@ def example(settings: str) -> str:
 
     Those of v1's end have none and show a value. BIND stays empty, because the unit sets it.
     """
-    kinds = "".join(f"#SALES_EMAIL_{kind.upper()}=\n" for kind in KINDS)
-    settings = re.sub(r"(#SALES_EMAIL_\w+=\n)+", kinds, settings)
+    kinds = "".join(f"#{name}=\n" for name in OF_A_KIND)
+    settings = put(settings, r"(?:#SALES_EMAIL_\w+=\n)+", kinds)
     commented = re.compile(r"^#(?!API_V1_|BIND=)([A-Z0-9_]+)=.*", re.MULTILINE)
     return commented.sub(lambda line: f"#{line[1]}={DEFAULTS[line[1]] or ''}", settings)
-
-
-def number(found: str, known: float) -> Callable[[str], str]:
-    """Writes a number into a page, wherever it is found."""
-    return lambda page: re.sub(found, f"{known:.0f}", page)
 
 
 def nginx_answers(text: str) -> str:
@@ -140,12 +148,9 @@ def nginx_answers(text: str) -> str:
 
 def nginx_quotas(text: str) -> str:
     """The maps of the quotas and of their windows."""
-    for name, api, contact in (
-        ("quota", API_POLICY.quota, CONTACT_POLICY.quota),
-        ("window", API_POLICY.window_seconds, CONTACT_POLICY.window_seconds),
-    ):
-        numbers = rf'(\$public_web_interface_{name} \{{\n +default )\d+(;\n +".*" )\d+;'
-        text = re.sub(numbers, rf"\g<1>{api}\g<2>{contact};", text)
+    for name, api, contact in zip(("quota", "window"), API_POLICY, CONTACT_POLICY, strict=True):
+        head = rf"(\$public_web_interface_{name} \{{\n +default "
+        text = put(put(text, rf"{head})\d+(?=;)", api), rf'{head}\d+;\n +".*" )\d+(?=;)', contact)
     return text
 
 
@@ -158,7 +163,7 @@ def contributing(page: str) -> str:
         depth = len(path.relative_to(ROOT).parts) - 1 - is_room
         name = "  " * depth + (f"{path.parent.name}/" if is_room else path.name)
         lines.append(f"{name:<24}{first}\n")
-    return re.sub(r"(?m)^app/ (.*\n  )*.*\n", lambda _: "".join(lines), page)
+    return put(page, r"(?m)^app/ (?:.*\n  )*.*\n", "".join(lines))
 
 
 def _place(path: Path) -> tuple[str, bool, str]:

@@ -10,8 +10,10 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from app.api import cors
+from app.api.body import PARSERS
 from app.contact.letter import ASKED
 from app.contact.schema import ContactSchema
+from tests.api.exchanges import CONTACT
 from tests.client import DOCUMENT, make_validator, resolve
 from tests.client import FIELDS as HEADER_FIELDS
 from tests.conftest import MakeApp
@@ -73,7 +75,27 @@ ONE_CHARACTER = "Un salto de línea cuenta como un solo carácter"
 DATA = [schema["allOf"][1]["properties"]["data"] for schema in SCHEMAS.values() if "allOf" in schema]
 
 
+def parameter(path: str, name: str) -> dict[str, Any]:
+    parameters = map(resolve, DOCUMENT["paths"][path]["get"]["parameters"])
+    return next(it["schema"] for it in parameters if it["name"] == name)
+
+
+CHOICES = {
+    "a code": (SCHEMAS["ApiError"]["properties"]["code"], "ErrorCode"),
+    "a reason": (SCHEMAS["ErrorDetails"]["properties"]["reason"], "ErrorReason"),
+    "a section": (parameter("/api", "section"), "IndexSection"),
+    "a method": (parameter("/api/v1", "method"), "EndpointMethod"),
+    "verbosity": (parameter("/api/v1/health", "verbose"), "VerboseFlag"),
+    "a version": (parameter("/api/versioning", "version"), "PublishedVersion"),
+    **{f"a kind in {name}": (fields["form_type"], "FormType") for name, fields in BODIES.items()},
+}
+TAKEN = [list(resolve(DOCUMENT["paths"][path]["post"]["requestBody"])["content"]) for path in CONTACT]
+
+
 FACTS: dict[str, tuple[Any, Any]] = {
+    **{name: (node.get("$ref"), f"#/components/schemas/{schema}") for name, (node, schema) in CHOICES.items()},
+    "content types": (TAKEN, [list(PARSERS)] * 2),
+    "least Retry-After": (resolve(DOCUMENT["components"]["headers"]["Retry-After"])["schema"]["minimum"], 1),
     "exposed headers": ({*cors.EXPOSED.split(", ")} - HEADER_FIELDS, set()),
     # TypeScript would make every field of an open object unknown.
     "data of the answers": ([resolve(data)["type"] for data in DATA], ["object"] * len(DATA)),

@@ -16,7 +16,6 @@ import pytest
 from gunicorn.config import WorkerConnections
 
 from app.api.paths import CONTACT, LEGACY_CONTACT
-from app.errors import MAX_BODY_BYTES
 from app.settings import MAX_TIMEOUT, VARIABLES, Settings
 from app.versions import API_ROOT, V1
 from tests.deploy.site import DEPLOY, SERVER_NAME, Site, environment_file, read_unit
@@ -142,8 +141,6 @@ NUMBERS = {
     "to look at the mail": (WATCH, r"TimeoutStartSec=(\d+)min", (2 * MAX_TIMEOUT + 60 + 2 * 30) / 60 + 0.1),
     "to try ten times though each hangs": (INSTANCE, r"StartLimitIntervalSec=(\d+)min", 10 * (90 + 1) / 60 + 0.1),
     "descriptors": (INSTANCE, r"LimitNOFILE=(\d+)", 2 * (WorkerConnections.default + 3 * THREADS)),
-    # No message is written to nginx's disk. With as much memory as the limit, those in chunks would be.
-    "memory for a body": (LOCATION, r"client_body_buffer_size (\d+)k", 2 * MAX_BODY_BYTES / 1024),
     "wait for an answer": (LOCATION, r"proxy_read_timeout (\d+)s", SMTP_TIMEOUT + 1),
 }
 
