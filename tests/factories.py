@@ -36,7 +36,7 @@ WRONG_BODY: dict[str, Any] = {
     "ts": 0,
     "captcha_expected": "aB3dE",
     "captcha_input": "xxxxx",
-    "form_type": "soporte",
+    "form_type": "otro",
     "email": "maria",
     "nombre": 5,
 }

@@ -324,7 +324,7 @@ VALID_JSON = {
     "backslash before a u": with_member(r'"x":"\\ud83c"'),
     "byte order mark": b"\xef\xbb\xbf{%s}" % _DEMO,
     "7000 members": with_member(b",".join(b'"%x":1' % number for number in range(7000))),
-    "the last of two names": b'{"form_type":"soporte",%s}' % _DEMO,
+    "the last of two names": b'{"form_type":"otro",%s}' % _DEMO,
 }
 INVALID_JSON = {
     "empty": {"nothing": b"", "line end alone": b"\r\n"},
@@ -364,7 +364,7 @@ VALID_FORMS = {
     "percent-encoded UTF-8": _DEMO_FORM + b"&nombre=Mar%C3%ADa+%c3%91",
     "blank values": _DEMO_FORM + b"&nombre=&empresa&_bp_check=&ts=",
     "5,000 fields": _DEMO_FORM + b"".join(b"&_%x=1" % number for number in range(5_000)),
-    "the last of two names": b"form_type=soporte&" + _DEMO_FORM,
+    "the last of two names": b"form_type=otro&" + _DEMO_FORM,
 }
 NO_UTF_8 = {
     "Latin-1": _DEMO_FORM + "&nombre=María".encode("latin-1"),
@@ -375,13 +375,13 @@ NO_UTF_8 = {
 GROUPS["JSON"] = {
     **{name: raw(200, body) for name, body in VALID_JSON.items()},
     **{name: raw("invalid_body", body, JSON, why) for why, rows in INVALID_JSON.items() for name, body in rows.items()},
-    "an earlier name does not mend the last": raw("invalid_form_type", with_member('"form_type":"soporte"')),
+    "an earlier name does not mend the last": raw("invalid_form_type", with_member('"form_type":"otro"')),
 }
 GROUPS["urlencoded"] = {
     **{name: raw(200, body, FORM) for name, body in VALID_FORMS.items()},
     **{name: raw("invalid_body", body, FORM, "encoding") for name, body in NO_UTF_8.items()},
     **{f"of {body!r}": raw("invalid_body", body, FORM, "empty") for body in (b"", b"\n")},
-    "an earlier name does not mend the last": raw("invalid_form_type", _DEMO_FORM + b"&form_type=soporte", FORM),
+    "an earlier name does not mend the last": raw("invalid_form_type", _DEMO_FORM + b"&form_type=otro", FORM),
     "that is JSON": raw("invalid_form_type", b"{%s}" % _DEMO, FORM, "content_type"),
     "that is JSON with & and =": raw("invalid_form_type", b'{"mensaje":"a=b&c"}', FORM, "content_type"),
     "that is JSON in quotes, as Windows sends it": raw(
