@@ -14,7 +14,9 @@ from app.api.v1 import ACCEPTED
 from app.contact.schema import LABELS, ContactSchema
 from app.errors import ErrorCode
 from app.kinds import KINDS
-from app.mail import health
+from app.mail import health, redelivery
+from app.mail.kept import GIVE_UP_AFTER, GIVE_UP_TRIES, LONGEST_PAUSE
+from app.mail.spool import UNFINISHED_SECONDS
 from app.ratelimit import shared
 from app.settings import NOTICE_PERIOD_DAYS, VARIABLES
 from tools import put
@@ -27,9 +29,21 @@ NUMBERS: dict[str, dict[str, object]] = {
         r"(?<=client_max_body_size )\d+": KIB,
         r"(?<=client_body_buffer_size )\d+": 2 * KIB,
     },
-    "docs/mail.md": {r"(?<=the mail server every )\d+": round(health.CHECK_INTERVAL)},
+    "docs/mail.md": {
+        r"\d+ days and at least \d+ attempts": f"{GIVE_UP_AFTER // 86_400} days and at least {GIVE_UP_TRIES} attempts",
+        r"(?<=at most )\d+(?= hours)": LONGEST_PAUSE // 3600,
+        r"(?<=Every )\d+(?= seconds a round)": round(redelivery.INTERVAL),
+        r"(?<=rests for )\d+(?= minutes)": round(redelivery.REST / 60),
+        r"\d+(?= hours, then the service removes)": UNFINISHED_SECONDS // 3600,
+        r"(?<=the mail server every )\d+": round(health.CHECK_INTERVAL),
+    },
     "docs/server.md": {r"\d+(?= KiB, a target)": KIB, r"(?<=at least )\d+(?= days)": NOTICE_PERIOD_DAYS},
-    "docs/shared-limits.md": {r"(?<=within )\d+(?= ms)": LATE, r"(?<=the )\d+(?= ms below)": LATE},
+    "docs/shared-limits.md": {
+        r"(?<=within )\d+(?= ms)": LATE,
+        r"(?<=the )\d+(?= ms below)": LATE,
+        r"(?<=every )\d+(?= s whether)": round(shared.PROBE_INTERVAL),
+        r"(?<=After )\d+(?= failures)": shared.FAILURES_IN_A_ROW,
+    },
 }
 """The numbers in the prose of the pages."""
 
