@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from app import API_POLICY
+from app import API_POLICY, CONTACT_POLICY
 from tests.api.exchanges import CASES, SERVICE_DESC, Row
 from tests.api.fields import hold
 from tests.client import validate_response
@@ -143,7 +143,8 @@ def test_an_exchange(places: dict[str, Site], at: str, name: str) -> None:
     is_compressed = answer.headers["Content-Encoding"] == "gzip"
     plain = gzip.decompress(answer.body) if is_compressed and answer.body else answer.body
     validate(replace(answer, body=plain), row.method, row.path)
-    hold(row, answer.status, answer.headers.items(), plain, base=f"https://{SERVER_NAME}")
+    base, quotas = f"https://{SERVER_NAME}", (API_POLICY, CONTACT_POLICY)
+    hold(row, answer.status, answer.headers.items(), plain, base=base, quotas=quotas)
     assert is_compressed == (row.path == "/openapi.json" and answer.status == 200)
     assert answer.headers[HSTS] == SAID_OF_TLS[at]
     assert id_of(answer) != row.headers.get("X-Request-ID")

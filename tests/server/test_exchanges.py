@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app import API_POLICY, CONTACT_POLICY
 from tests.api.exchanges import CASES
 from tests.api.fields import hold
 from tests.client import validate_response
@@ -45,5 +46,6 @@ def test_an_exchange(server: Server, name: str) -> None:
 
     headers = response.getheaders()
     validate_response(row.method, row.path, response.status, headers, body)
-    hold(row, response.status, headers, body, base=f"http://127.0.0.1:{server.port}")
+    base, quotas = f"http://127.0.0.1:{server.port}", (API_POLICY, CONTACT_POLICY)
+    hold(row, response.status, headers, body, base=base, quotas=quotas)
     assert len(list(kept.iterdir())) - stored == row.messages
