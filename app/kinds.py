@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Kind(NamedTuple):
-    """What the sales team calls a kind of form."""
+    """The Spanish names of a kind of form: the title of its letter, and a short one."""
 
     name: str
     subject: str

@@ -97,7 +97,7 @@ _SCHEMA = ContactSchema()
 FIELDS = frozenset(_SCHEMA.fields)
 """The names of the specification's fields."""
 LABELS = {name: label for name, field in _SCHEMA.fields.items() if (label := field.metadata.get("label"))}
-"""What the sales team reads above a field, in the order of the letter."""
+"""The label of each field that the letter shows, in its order."""
 
 
 def validate(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[str]]]:

@@ -1,4 +1,4 @@
-"""Links between the pages lead somewhere, numbers are those of the code, what ``make docs`` writes is current."""
+"""Links between the pages lead somewhere, and what ``make docs`` writes is current."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.docs import FILES, ROOT
+from tools import ROOT
+from tools.docs import FILES
 
 PAGES = [page for pattern in ("*.md", "docs/*.md", "examples/*/*.md") for page in ROOT.glob(pattern)]
 LINKS = {
