@@ -247,15 +247,16 @@ class Settings:
         faults += _contradictions(given, values)
         if faults:
             raise SettingsError(faults)
-        by_kind = {kind: values.pop(name) for kind, name in _OF_A_KIND.items()}
+        by_kind = {kind: values.pop(name) for kind, name in OF_A_KIND.items()}
         return cls(sales_email_of=by_kind, **{name.lower(): value for name, value in values.items()})
 
 
-_OF_A_KIND = {kind: f"SALES_EMAIL_{kind.upper()}" for kind in FORM_TYPES}
+OF_A_KIND = {kind: f"SALES_EMAIL_{kind.upper()}" for kind in FORM_TYPES}
+"""The variable with the recipients of each kind of form."""
 VARIABLES = {
     name: each
     for each in fields(Settings)
-    for name in (_OF_A_KIND.values() if each.name == "sales_email_of" else [each.name.upper()])
+    for name in (OF_A_KIND.values() if each.name == "sales_email_of" else [each.name.upper()])
 }
 """Every variable, with the field of Settings that it is read into."""
 

@@ -13,6 +13,8 @@ from flask.testing import FlaskClient
 from jsonschema_rs import Draft202012Validator
 from werkzeug.test import TestResponse
 
+import tools
+
 DOCUMENT: dict[str, Any] = json.loads((Path(__file__).parents[1] / "static" / "openapi.json").read_bytes())
 
 NO_CONTENT = {204, 304}
@@ -28,7 +30,7 @@ LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "ContactX-RateLimit-Limi
 
 
 def _of_any_quota() -> dict[str, Any]:
-    """The document with quotas of any size; one test holds their values (contract/test_document.py)."""
+    """The document with quotas of any size; ``make docs`` writes those of the service."""
     document = copy.deepcopy(DOCUMENT)
     headers = document["components"]["headers"]
     rule = document["components"]["schemas"]["RateLimitRule"]["properties"]
@@ -46,12 +48,7 @@ ANY_QUOTA = _of_any_quota()
 
 def resolve(node: dict[str, Any], document: dict[str, Any] = DOCUMENT) -> dict[str, Any]:
     """The node, or what its $ref points to."""
-    while "$ref" in node:
-        target: Any = document
-        for part in node["$ref"].removeprefix("#/").split("/"):
-            target = target[part.replace("~1", "/").replace("~0", "~")]
-        node = target
-    return node
+    return tools.resolve(node, document)
 
 
 @functools.cache

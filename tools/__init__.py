@@ -1,6 +1,13 @@
 """Writes and lays out what the code knows: ``make docs`` and ``make format``."""
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+Node = dict[str, Any]
+"""An object of the published document."""
 
 
 def put(text: str, pattern: str, known: object) -> str:
@@ -12,3 +19,20 @@ def put(text: str, pattern: str, known: object) -> str:
     if not found:
         raise LookupError(f"nothing that make docs could write for {pattern!r}")
     return written
+
+
+def put_all(known: Mapping[str, object], text: str) -> str:
+    """The text with each of what is known, by its pattern."""
+    for pattern, value in known.items():
+        text = put(text, pattern, value)
+    return text
+
+
+def resolve(node: Node, document: Node) -> Node:
+    """The node, or what its $ref points to."""
+    while "$ref" in node:
+        target: Any = document
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            target = target[part.replace("~1", "/").replace("~0", "~")]
+        node = target
+    return node

@@ -5,11 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
-from tools import document, pages, snapshot
+from tools import ROOT, document, pages, put_all, snapshot
 
-ROOT = Path(__file__).parents[1]
 SNAPSHOT = "tests/contract/snapshot.txt"
 FILES: dict[str, Callable[[str], str]] = {
     "static/openapi.json": document.document,
@@ -19,7 +17,7 @@ FILES: dict[str, Callable[[str], str]] = {
     "deploy/public-web-interface.env": pages.example,
     "deploy/nginx/snippets/answers.conf": pages.nginx_answers,
     "deploy/nginx/snippets/http.conf": pages.nginx_quotas,
-    **{name: partial(pages.with_known, known) for name, known in pages.NUMBERS.items()},
+    **{name: partial(put_all, known) for name, known in pages.NUMBERS.items()},
 }
 """What is written, in this order: the snapshot and README read the document."""
 

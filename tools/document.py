@@ -6,7 +6,7 @@ import json
 import re
 import tempfile
 from http import HTTPStatus
-from typing import Any, get_args
+from typing import get_args
 
 from flask import Flask
 from marshmallow.validate import Length
@@ -23,10 +23,8 @@ from app.mail import health
 from app.ratelimit.window import Policy
 from app.settings import NOTICE_PERIOD_DAYS, Settings
 from app.versions import API_ROOT, V1, Versions
-from tools import put
+from tools import Node, put, put_all, resolve
 from tools.layout import lay_out
-
-Node = dict[str, Any]
 
 KIB = MAX_BODY_BYTES // 1024
 BASE = "http://127.0.0.1:8000"
@@ -58,9 +56,7 @@ ANSWERS = {
 
 def document(text: str) -> str:
     """The document with what the code knows."""
-    for number, known in NUMBERS.items():
-        text = put(text, number, known)
-    whole: Node = json.loads(text)
+    whole: Node = json.loads(put_all(NUMBERS, text))
     components: Node = whole["components"]
     whole["info"]["description"] = _tables(whole["info"]["description"])
     _choices(components["schemas"])
@@ -97,8 +93,10 @@ def _fields(schemas: Node) -> None:
     """The contact fields, as JSON and as a form: a new one is described by its label."""
     for name, type_ in (("ContactRequest", ["string", "null"]), ("ContactForm", "string")):
         written, fields = schemas[name]["properties"], ContactSchema().fields
-        new = {field: {"type": type_, "description": f"{LABELS.get(field, field)}."} for field in fields}
-        schemas[name]["properties"] = {field: written.get(field, new[field]) for field in fields}
+        schemas[name]["properties"] = {
+            field: written.get(field) or {"type": type_, "description": f"{LABELS.get(field, field)}."}
+            for field in fields
+        }
         schemas[name]["required"] = [field for field, its in fields.items() if its.required]
         for field, its in fields.items():
             for rule in its.validators:
@@ -159,14 +157,14 @@ def _errors(whole: Node) -> None:
 def _refusal(whole: Node, path: str, code: ErrorCode) -> Node:
     """The response of a contact path with the status of this code; where there is none yet, one like that of 400."""
     answers, responses = whole["paths"][path]["post"]["responses"], whole["components"]["responses"]
-    name = f"Contact{HTTPStatus(code.status).phrase.title().replace(' ', '')}"
-    if str(code.status) not in answers:
+    status = str(code.status)
+    if status not in answers:
+        name = f"Contact{HTTPStatus(code.status).phrase.title().replace(' ', '')}"
         like = responses["ContactBadRequest"]
         content = {"application/json": like["content"]["application/json"] | {"examples": {}}}
         responses.setdefault(name, like | {"description": code.message, "content": content})
-        answers[str(code.status)] = {"$ref": f"#/components/responses/{name}"}
-    refusal: Node = responses[answers[str(code.status)]["$ref"].rpartition("/")[2]]
-    return refusal
+        answers[status] = {"$ref": f"#/components/responses/{name}"}
+    return resolve(answers[status], whole)
 
 
 def failure(code: ErrorCode, written: Node, docs: str = f"{BASE}/openapi.json") -> Node:

@@ -10,19 +10,18 @@ from pathlib import Path
 from marshmallow.validate import Length, OneOf
 
 from app import API_POLICY, CONTACT_POLICY, envelope
+from app.api.root import DOCUMENT_FILE
 from app.api.v1 import ACCEPTED
 from app.contact.schema import LABELS, ContactSchema
 from app.errors import ErrorCode
-from app.kinds import KINDS
 from app.mail import health, redelivery
 from app.mail.kept import GIVE_UP_AFTER, GIVE_UP_TRIES, LONGEST_PAUSE
 from app.mail.spool import UNFINISHED_SECONDS
 from app.ratelimit import shared
-from app.settings import NOTICE_PERIOD_DAYS, VARIABLES
-from tools import put
+from app.settings import NOTICE_PERIOD_DAYS, OF_A_KIND, VARIABLES
+from tools import ROOT, put, put_all
 from tools.document import CODES, KIB, failure
 
-ROOT = Path(__file__).parents[1]
 LATE = round(shared.TIMEOUT * 1000)
 NUMBERS: dict[str, dict[str, object]] = {
     "deploy/nginx/snippets/service.conf": {
@@ -48,10 +47,9 @@ NUMBERS: dict[str, dict[str, object]] = {
 """The numbers in the prose of the pages."""
 
 DEFAULTS: dict[str, str | None] = {name: each.metadata["default"] for name, each in VARIABLES.items()}
-OF_A_KIND = [f"SALES_EMAIL_{kind.upper()}" for kind in KINDS]
 IN_WORDS = {
     "SALES_EMAIL": "required with SMTP_HOST",
-    **dict.fromkeys(OF_A_KIND, "SALES_EMAIL"),
+    **dict.fromkeys(OF_A_KIND.values(), "SALES_EMAIL"),
     "MAIL_FROM": "required with SMTP_HOST",
     "PUBLIC_BASE_URL": "from the request",
     "RATE_LIMIT_STORAGE": "in the process",
@@ -64,7 +62,7 @@ FIELDS = ContactSchema().fields
 
 def readme(page: str) -> str:
     """README with its tables. What a row means stays as it is written there; a new row has the code's own words."""
-    document = json.loads((ROOT / "static" / "openapi.json").read_bytes())
+    document = json.loads(DOCUMENT_FILE.read_bytes())
     page = table(
         page,
         "endpoints",
@@ -85,7 +83,8 @@ def readme(page: str) -> str:
     )
     page = table(page, "fields", {(f"`{name}`", *_rules(name)): _read_as(name) for name in FIELDS})
     page = table(page, "errors", {(code, str(code.status)): code.message for code in ErrorCode})
-    words = {name: each.metadata["accepted"] for name, each in VARIABLES.items()} | dict.fromkeys(OF_A_KIND, "Likewise")
+    words = {name: each.metadata["accepted"] for name, each in VARIABLES.items()}
+    words |= dict.fromkeys(OF_A_KIND.values(), "Likewise")
     settings: dict[tuple[str, ...], str] = {
         (name, IN_WORDS.get(name, text or "none")): words[name] for name, text in DEFAULTS.items()
     }
@@ -100,14 +99,7 @@ def readme(page: str) -> str:
         r'\{"ok":true.*\}': _as_json(envelope.success(message=ACCEPTED)),
         r'\{"ok":false.*\}': _as_json(failure(ErrorCode.RATE_LIMIT, {})),
     }
-    return with_known(known, page)
-
-
-def with_known(known: dict[str, object], page: str) -> str:
-    """The page with what is known wherever its pattern stands."""
-    for pattern, value in known.items():
-        page = put(page, pattern, value)
-    return page
+    return put_all(known, page)
 
 
 def _as_json(body: envelope.Body) -> str:
@@ -143,7 +135,7 @@ def example(settings: str) -> str:
 
     Those of v1's end have none and show a value. BIND stays empty, because the unit sets it.
     """
-    kinds = "".join(f"#{name}=\n" for name in OF_A_KIND)
+    kinds = "".join(f"#{name}=\n" for name in OF_A_KIND.values())
     settings = put(settings, r"(?:#SALES_EMAIL_\w+=\n)+", kinds)
     commented = re.compile(r"^#(?!API_V1_|BIND=)([A-Z0-9_]+)=.*", re.MULTILINE)
     return commented.sub(lambda line: f"#{line[1]}={DEFAULTS[line[1]] or ''}", settings)

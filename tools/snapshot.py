@@ -8,40 +8,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-Node = dict[str, Any]
+from app.api.root import DOCUMENT_FILE
+from tools import Node, resolve
 
 TYPE = ("type", "format", "const", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum", "$ref")
 
 
 def snapshot(_: str) -> str:
     """A line for each operation, parameter, body, response, schema and field of the document."""
-    document = json.loads((Path(__file__).parents[1] / "static" / "openapi.json").read_bytes())
+    document = json.loads(DOCUMENT_FILE.read_bytes())
     lines = [*_operations(document), *_schemas(document["components"]["schemas"])]
     return "\n".join(sorted(lines)) + "\n"
 
 
 def _operations(document: Node) -> Iterator[str]:
-    def resolve(node: Node) -> Node:
-        if "$ref" not in node:
-            return node
-        _, kind, name = node["$ref"].removeprefix("#/").split("/")
-        return resolve(document["components"][kind][name])
+    def resolved(node: Node) -> Node:
+        return resolve(node, document)
 
     operations = [(path, *each) for path, item in document["paths"].items() for each in item.items()]
     for path, method, operation in operations:
         name = f"{method.upper()} {path}"
         yield f"{name} is {operation['operationId']}"
-        for parameter in map(resolve, operation.get("parameters", [])):
+        for parameter in map(resolved, operation.get("parameters", [])):
             yield f"{name} ?{parameter['name']} {_kind(parameter['schema'], required=parameter.get('required'))}"
-        for media_type, body in resolve(operation.get("requestBody", {})).get("content", {}).items():
+        for media_type, body in resolved(operation.get("requestBody", {})).get("content", {}).items():
             yield f"{name} takes {media_type} {_kind(body['schema'])}"
         for status, response in operation["responses"].items():
-            answer = resolve(response)
+            answer = resolved(response)
             bodies = [_kind(body["schema"]) for body in answer.get("content", {}).values()]
-            fields = [field for field, header in answer["headers"].items() if resolve(header).get("required")]
+            fields = [field for field, header in answer["headers"].items() if resolved(header).get("required")]
             yield " ".join([f"{name} answers {status}", *bodies, "with", *sorted(fields)])
 
 

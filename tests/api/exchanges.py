@@ -186,14 +186,14 @@ def faulty(*names: str) -> dict[str, Any]:
     return {"error.details.fields": {*names}}
 
 
-TEXTS = {
+LENGTHS = {
     name: rule.max
     for name, field in ContactSchema().fields.items()
     for rule in field.validators
     if isinstance(rule, Length) and rule.max
 }
 """How long each text may be."""
-OPTIONAL = (*TEXTS, "ts", "captcha_expected", "captcha_input", "_bp_check", "x")
+OPTIONAL = (*LENGTHS, "ts", "captcha_expected", "captcha_input", "_bp_check", "x")
 OF_ANOTHER_TYPE = {"_bp_check": ["x"], "ts": "ayer", "captcha_expected": 12345, "captcha_input": {}}
 """Wrong values of the fields that are checked early."""
 
@@ -205,9 +205,9 @@ GROUPS["form"] = {
     "of a browser": Row("POST", 200, {"message": ACCEPTED}, urlencode(VALID).encode(), FORM),
     "with a field of its own": form(200, tema="Precios & más"),
     "that is not delivered": form("mail_delivery_failed", {"error.details": {"kept": True}}),
-    **{f"with the longest {name}": form(200, **{name: "ñ" * length}) for name, length in TEXTS.items()},
+    **{f"with the longest {name}": form(200, **{name: "ñ" * length}) for name, length in LENGTHS.items()},
     "with texts that are too long": form(
-        "invalid_body", faulty(*TEXTS), **{name: "ñ" * (length + 1) for name, length in TEXTS.items()}
+        "invalid_body", faulty(*LENGTHS), **{name: "ñ" * (length + 1) for name, length in LENGTHS.items()}
     ),
     **{
         f"with a wrong {name}": form("invalid_body", faulty(name), **{name: it}) for name, it in OF_ANOTHER_TYPE.items()

@@ -8,7 +8,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from marshmallow.validate import Length
 
 from app.contact.antispam import CAPTCHA_LENGTH, MAX_AGE_SECONDS, MIN_AGE_SECONDS
 from app.contact.letter import ASKED
@@ -16,6 +15,7 @@ from app.contact.schema import MAX_ADDRESS_BYTES, ContactSchema
 from app.contact.submission import HONEYPOT
 from app.errors import ErrorCode
 from app.kinds import FORM_TYPES
+from tests.api.exchanges import LENGTHS
 from tests.factories import make_settings
 from tests.server.gunicorn import ROOT
 
@@ -66,7 +66,6 @@ KINDS = table("KINDS")
 NAMED = table("FIELDS").keys() | KINDS.keys()
 SET_BY_MODULE = {"ts", "captcha_expected"}
 REQUIRED = {name for name, field in SCHEMA.items() if field.required} | {"nombre", "captcha_input"}
-LENGTHS = {name: it.max for name, field in SCHEMA.items() for it in field.validators if isinstance(it, Length)}
 OUTCOMES = {"wait", "not_sent", "doubt", "site"}
 EXPLAINED = {"wait", "doubt", "site", "too_fast.too_early", "too_fast.expired"}
 EXPLAINED |= {name for name, kind in KINDS.items() if kind == "not_sent"}
