@@ -36,7 +36,6 @@ NUMBERS: dict[str, dict[str, object]] = {
         r"\d+(?= hours, then the service removes)": UNFINISHED_SECONDS // 3600,
         r"(?<=the mail server every )\d+": round(health.CHECK_INTERVAL),
     },
-    "docs/server.md": {r"\d+(?= KiB, a target)": KIB, r"(?<=at least )\d+(?= days)": NOTICE_PERIOD_DAYS},
     "docs/shared-limits.md": {
         r"(?<=within )\d+(?= ms)": LATE,
         r"(?<=the )\d+(?= ms below)": LATE,

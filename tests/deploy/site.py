@@ -45,7 +45,7 @@ daemon off;
 pid {directory}/nginx.pid;
 error_log {directory}/log/main.log;
 worker_processes 2;
-# As docs/server.md says.
+# As deploy/nftables/public-web-interface.nft says.
 worker_rlimit_nofile 8192;
 events {{ worker_connections 4096; }}
 http {{
