@@ -31,8 +31,8 @@ def without_words(event: Event, _hint: Hint) -> Event | None:
 
 sentry_sdk.init(
     release=RELEASE,
-    include_local_variables=False,
-    max_request_body_size="never",
+    include_local_variables=False,  # the visitor's form is among them
+    max_request_body_size="never",  # Sentry would read a body that the service leaves unread, and wait for it
     before_send=without_words,
-    before_send_transaction=lambda _event, _hint: None,
+    before_send_transaction=lambda _event, _hint: None,  # timings, should somebody switch them on, show the path
 )
