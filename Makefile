@@ -26,7 +26,7 @@ NEEDS_fuzz := $(NEEDS_test-redis)
 NEEDS_reference := $(NEEDS_lint-api)
 NEEDS_nightly := $(NEEDS_check) $(NEEDS_test-mta) $(NEEDS_test-monitoring) $(NEEDS_test-message) $(NEEDS_test-container) \
 	firefox-esr:firefox-esr opendkim:opendkim opendkim-genkey:opendkim-tools
-NEEDS_bench := wrk:wrk $(NEEDS_attack) $(NEEDS_test-redis) $(notdir $(firstword $(wildcard /usr/sbin/php-fpm*) php-fpm)):php-fpm
+NEEDS_bench := wrk:wrk
 
 # Debian keeps servers where only root looks for programs.
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -170,7 +170,7 @@ PROPERTIES := tests/fuzz tests/clients/test_schemathesis.py tests/ratelimit test
 fuzz: need-fuzz $(VENV)/.dev ## Try tens of thousands of hostile requests, and new cases of all properties (half an hour)
 	FUZZ_CASES=8000 $(BIN)/python -m pytest --numprocesses=2 --hypothesis-show-statistics $(PROPERTIES)
 
-bench: need-bench $(BENCH_VENV)/.bench ## Measure the service beside others and rewrite docs/performance.md (4 minutes)
+bench: need-bench $(BENCH_VENV)/.bench ## Measure the service beside others and rewrite docs/performance.md (3 minutes)
 	$(BENCH_VENV)/bin/python -m bench
 
 docs: $(VENV)/.dev ## Write what the code knows into the document, the pages and deploy/
@@ -184,7 +184,7 @@ lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra redis setup.cfg -o requirements-redis.txt
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra metrics setup.cfg -o requirements-metrics.txt
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra dev --extra metrics --extra redis setup.cfg -o requirements-dev.txt
-	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra bench --extra metrics --extra redis --constraint requirements-dev.txt setup.cfg -o requirements-bench.txt
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --extra bench --constraint requirements-dev.txt setup.cfg -o requirements-bench.txt
 
 LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --upgrade --custom-compile-command "make lock"
 

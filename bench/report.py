@@ -1,85 +1,131 @@
-"""docs/performance.md and its plot."""
+"""docs/performance.md and its chart."""
 
-from __future__ import annotations
-
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
+from importlib.metadata import version
+from pathlib import Path
 
-from bench.findings import Bar, Chart, Findings, figure
-from bench.machine import description
 from bench.servers import ROOT
 
 DOCUMENT = ROOT / "docs" / "performance.md"
-PLOT = ROOT / "docs" / "performance.svg"
 
-GOALS_COLUMNS = ["", "measured", "goal", "met"]
+_LOAD_BEFORE = os.getloadavg()[0]
+_PACKAGES = ("flask", "werkzeug", "gunicorn", "flask-cors", "flask-limiter", "limits", "fastapi", "slowapi", "uvicorn")
 
-_INTRODUCTION = """\
-`make bench` measures this and rewrites the page; `.venv-bench/bin/python -m bench SECTION` repeats one section.
-All that is compared takes turns in one run, round by round. A turn that sends requests lasts a second. A figure is the
-median of its rounds, and a ratio of requests or decisions is the median of the ratios of the rounds. Others may use the
-machine, too: ratios say more than absolute figures, and the ratios of single rounds differ by a tenth.
+_PAGE = """\
+# Performance
+
+`make bench` measures this service beside others and rewrites this page. All that is compared takes turns, round by
+round, so that a noisy moment hits all alike. A figure is the median of the rounds, and a ratio is the median of the
+rounds' ratios. Other programs may use the machine too, so the ratios say more than the absolute figures.
+
+gunicorn runs one worker of 32 threads on one core. wrk and the mail server run on another one. wrk sends requests over
+16 connections for a second, each from a new client address. A form goes to the disk and then to the mail server. The
+GET is of `/api/versioning`; the others answer a smaller document. The usual stack is Flask with Flask-Limiter,
+flask-cors and ProxyFix. FastAPI runs under uvicorn, and its window is not exact: slowapi admits up to twice the quota
+when one window ends and the next begins.
+
+While the mail server hangs, 64 clients post forms without end, each half a second after an answer, and another one
+asks for `/api/v1/health` for three seconds. The limiter is called without a server, for 10,000 clients in turn,
+beside the moving window of `limits`. Memory at rest is that of the worker after the first answer.
+
+{machine}
+
+![GET requests per second: {bars}](performance.svg)
+
+| | Figure | Goal |
+|---|---:|---|
+{rows}
 """
 
-_WIDTH, _LABEL_WIDTH, _VALUE_WIDTH = 880, 360, 130
-_LINE, _BAR, _TITLE = 22, 14, 40
-_STYLE = """
-  text { font: 13px system-ui, sans-serif; fill: #24292f; }
-  .title { font-weight: 600; }
-  .label { text-anchor: end; }
-  .other { fill: #9aa7b4; }
-  .ours { fill: #1f6feb; }
-  @media (prefers-color-scheme: dark) { text { fill: #e6edf3; } .other { fill: #57606a; } .ours { fill: #58a6ff; } }
+_WIDTH, _LABEL_WIDTH, _VALUE_WIDTH = 720, 180, 130
+_LINE, _BAR, _TITLE = 24, 16, 36
+_CHART = """\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">
+<style>
+  text {{ font: 13px system-ui, sans-serif; fill: #24292f; }}
+  .label {{ text-anchor: end; }}
+  .other {{ fill: #9aa7b4; }}
+  .ours {{ fill: #1f6feb; }}
+  @media (prefers-color-scheme: dark) {{
+    text {{ fill: #e6edf3; }} .other {{ fill: #57606a; }} .ours {{ fill: #58a6ff; }}
+  }}
+</style>
+<text x="{left}" y="20">GET requests per second</text>
+{bars}
+</svg>
 """
 
 
-def table(columns: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table whose first column is text and the others figures."""
-    rule = ["---", *["---:"] * (len(columns) - 1)]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (columns, rule, *rows))
+@dataclass(frozen=True)
+class Figure:
+    """A row of the table: a figure, its goal if it has one, and the reason to give where that is missed."""
+
+    what: str
+    value: float
+    unit: str
+    at_least: float | None = None
+    at_most: float | None = None
+    why_missed: str = ""
+
+    @property
+    def goal(self) -> str:
+        """The goal; where it is missed, also the reason."""
+        if self.at_least is not None:
+            goal, met = f"at least {self.at_least:g} {self.unit}", self.value >= self.at_least
+        elif self.at_most is not None:
+            goal, met = f"at most {self.at_most:g} {self.unit}", self.value <= self.at_most
+        else:
+            return ""
+        return goal if met else f"{goal}, **missed**: {self.why_missed}"
+
+    @property
+    def row(self) -> str:
+        """The row of the table."""
+        return f"| {self.what} | {_rounded(self.value)} {self.unit} | {self.goal} |"
 
 
-def write(titles: dict[str, str], explanations: dict[str, str], findings: dict[str, Findings]) -> None:
-    """Write the page and its plot."""
-    goals = [goal for found in findings.values() for goal in found.goals]
-    parts = [
-        "# Performance\n",
-        _INTRODUCTION,
-        "".join(f"- {line}\n" for line in description()),
-        "![The figures of the tables below as bars](performance.svg)\n",
-        "## Goals\n",
-        table(GOALS_COLUMNS, [goal.row() for goal in goals]),
-    ]
-    for section, found in findings.items():
-        parts += [f"## {titles[section]}\n", explanations[section] + "\n", table(found.columns, found.rows)]
-    DOCUMENT.parent.mkdir(exist_ok=True)
-    DOCUMENT.write_text("\n".join(parts))
-    PLOT.write_text(plot([chart for found in findings.values() for chart in found.charts]))
+def write(figures: Sequence[Figure], bars: Mapping[str, float]) -> None:
+    """Write the page and its chart; the first bar is this service's."""
+    rows = "\n".join(figure.row for figure in figures)
+    spoken = ", ".join(f"{name} {_rounded(value)}" for name, value in bars.items())
+    DOCUMENT.write_text(_PAGE.format(machine=_machine(), bars=spoken, rows=rows))
+    DOCUMENT.with_suffix(".svg").write_text(_chart(bars))
+    print(rows)
 
 
-def plot(charts: list[Chart]) -> str:
-    """The charts one below the other as an SVG that suits light and dark pages."""
-    elements, top = [], 0
-    for chart in charts:
-        elements.append(f'<text class="title" x="0" y="{top + _TITLE - 16}">{escape(chart.title)}</text>')
-        top += _TITLE
-        longest = max(bar.value for bar in chart.bars)
-        for bar in chart.bars:
-            elements += _bar(bar, chart.unit, top, longest)
-            top += _LINE
-    body = "\n".join(f"  {element}" for element in elements)
+def _rounded(value: float) -> str:
+    """The number with three digits, or with all of those before the point if they are more."""
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{digits}f}"
+
+
+def _machine() -> str:
+    model = re.search(r"^model name\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    # wrk says its version and then, as after an error, how it is used.
+    wrk = subprocess.run(["wrk", "-v"], stdout=subprocess.PIPE, text=True, check=False).stdout.split(" [")[0]
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {top + _BAR}" role="img">\n'
-        f"<style>{_STYLE}</style>\n{body}\n</svg>\n"
+        f"{os.cpu_count()} cores of {model[1] if model else platform.machine()}, Linux {platform.release()}, "
+        f"load average before the run {_LOAD_BEFORE:.1f}.\n"
+        f"Python {platform.python_version()}, {', '.join(f'{name} {version(name)}' for name in _PACKAGES)}, {wrk}."
     )
 
 
-def _bar(bar: Bar, unit: str, top: int, longest: float) -> list[str]:
-    left = _LABEL_WIDTH + 10
-    width = max(1, round(bar.value / longest * (_WIDTH - left - _VALUE_WIDTH)))
-    middle = top + _BAR - 3
-    kind = "ours" if bar.ours else "other"
-    return [
-        f'<text class="label" x="{_LABEL_WIDTH}" y="{middle}">{escape(bar.label)}</text>',
-        f'<rect class="{kind}" x="{left}" y="{top}" width="{width}" height="{_BAR}" rx="2"/>',
-        f'<text x="{left + width + 6}" y="{middle}">{figure(bar.value)} {escape(unit)}</text>',
-    ]
+def _chart(bars: Mapping[str, float]) -> str:
+    left, longest, elements = _LABEL_WIDTH + 10, max(bars.values()), list[str]()
+    for number, (name, value) in enumerate(bars.items()):
+        top = _TITLE + number * _LINE
+        width = round(value / longest * (_WIDTH - left - _VALUE_WIDTH))
+        kind = "other" if number else "ours"
+        baseline = top + _BAR - 3
+        elements += [
+            f'<text class="label" x="{_LABEL_WIDTH}" y="{baseline}">{escape(name)}</text>',
+            f'<rect class="{kind}" x="{left}" y="{top}" width="{width}" height="{_BAR}" rx="2"/>',
+            f'<text x="{left + width + 6}" y="{baseline}">{_rounded(value)}</text>',
+        ]
+    return _CHART.format(width=_WIDTH, height=_TITLE + len(bars) * _LINE, left=left, bars="\n".join(elements))

@@ -1,7 +1,5 @@
 """Flask with one view and nothing else."""
 
-from __future__ import annotations
-
 import flask
 
 from bench.rivals import DOCUMENT

@@ -1,7 +1,5 @@
 """FastAPI with its usual limiter."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import FastAPI, Request, Response

@@ -1,7 +1,5 @@
 """A WSGI callable with no framework at all."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from wsgiref.types import StartResponse, WSGIEnvironment

@@ -1,6 +1,4 @@
-"""The stack of most tutorials: one extension per need."""
-
-from __future__ import annotations
+"""The stack of most tutorials: one extension per need. The moving window is as exact as the limits of this service."""
 
 import flask
 from flask_cors import CORS
@@ -10,27 +8,20 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from bench.rivals import DOCUMENT
 
-
-def create_app(strategy: str) -> flask.Flask:
-    """The application; its limiter counts by this strategy."""
-    app = flask.Flask(__name__)
-    app.wsgi_app = ProxyFix(app.wsgi_app, x_for=1)  # type: ignore[method-assign]  # as its documentation has it
-    CORS(app)
-    Limiter(
-        get_remote_address,
-        app=app,
-        default_limits=["60 per minute"],
-        headers_enabled=True,
-        storage_uri="memory://",
-        strategy=strategy,
-    )
-
-    @app.get("/api/v1/health")
-    def get_health() -> flask.Response:
-        return flask.jsonify(DOCUMENT)
-
-    return app
+app = flask.Flask(__name__)
+app.wsgi_app = ProxyFix(app.wsgi_app, x_for=1)  # type: ignore[method-assign]  # as its documentation has it
+CORS(app)
+Limiter(
+    get_remote_address,
+    app=app,
+    default_limits=["60 per minute"],
+    headers_enabled=True,
+    storage_uri="memory://",
+    strategy="moving-window",
+)
 
 
-moving_window = create_app("moving-window")
-fixed_window = create_app("fixed-window")
+@app.get("/api/v1/health")
+def get_health() -> flask.Response:
+    """The document."""
+    return flask.jsonify(DOCUMENT)

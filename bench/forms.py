@@ -1,0 +1,89 @@
+"""Contact forms, from the form to the mail server's 250, and GETs while they wait for a mail server that hangs."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from functools import partial
+from itertools import count
+from statistics import median
+from threading import Thread
+
+from bench.mail_server import HANGING, start_mail_server
+from bench.report import Figure
+from bench.rivals import gunicorn_settings
+from bench.rounds import interleaved
+from bench.servers import HEALTH, service
+from bench.wrk import load
+
+FORM = "/api/v1/contact"
+SLOW = 20
+"""Milliseconds that the slow mail server takes for an answer."""
+PAUSE = 0.5
+"""Seconds between an answer and the next form of a client while the mail server hangs."""
+
+
+def measure() -> list[Figure]:
+    """The figures of forms that a mail server takes."""
+    fast, slow = start_mail_server(), start_mail_server(SLOW)
+    servers = {
+        "fast": service(**fast),
+        "no hand-over": service("bench.rivals.senders:no_hand_over()", **fast),
+        "slow, kept": service(**slow),
+        "slow, new": service("bench.rivals.senders:new_connections()", **slow),
+    }
+    with ExitStack() as stack:
+        ports = {name: stack.enter_context(server).port for name, server in servers.items()}
+        rounds = interleaved({name: partial(load, port, FORM, method="POST") for name, port in ports.items()})
+    p50 = f"A form at {SLOW} ms an answer of the mail server, p50"
+    return [
+        Figure(
+            "Contact forms against a hand-over for nothing",
+            median(each["fast"].per_second / each["no hand-over"].per_second for each in rounds),
+            "x",
+            at_least=0.8,
+            why_missed="the dialogue with the mail server is plain Python on the same core.",
+        ),
+        Figure(
+            f"{p50}, kept connections",
+            median(each["slow, kept"].p50_ms for each in rounds),
+            "ms",
+            at_most=60,
+            why_missed=f"two round trips take {2 * SLOW} ms, and 16 forms at once share one core for the rest.",
+        ),
+        Figure(f"{p50}, a new connection for each", median(each["slow, new"].p50_ms for each in rounds), "ms"),
+    ]
+
+
+def measure_hanging() -> Figure:
+    """GETs while the mail server never answers, and twice as many clients post as there are threads."""
+    with service(**start_mail_server(HANGING)) as server:
+        clients, posting = count(), 2 * gunicorn_settings.threads
+        for _ in range(posting):
+            Thread(target=_keep_posting, args=(server.port, clients), daemon=True).start()
+            time.sleep(PAUSE / posting)  # so that they do not all post at the same moment
+        rounds = interleaved({"GET": partial(load, server.port, HEALTH, connections=1, seconds=3)})
+    return Figure(
+        "A GET while the mail server hangs, p99",
+        median(each["GET"].p99_ms for each in rounds),
+        "ms",
+        at_most=15,
+        why_missed="forms are read, composed and written to disk on the same core meanwhile.",
+    )
+
+
+def _keep_posting(port: int, clients: Iterator[int]) -> None:
+    """Post forms until the service has ended, each from another client, with a pause before the next.
+
+    wrk would open its next connection before the pause, and so take a thread of the service meanwhile.
+    """
+    body = "form_type=ventas&email=maria@example.com&mensaje=Quisiera conocer sus tarifas."
+    head = f"POST {FORM} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded"
+    with suppress(ConnectionError):
+        for client in clients:
+            address = f"198.18.{client // 256}.{client % 256}"
+            request = f"{head}\r\nX-Forwarded-For: {address}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+            with socket.create_connection(("127.0.0.1", port)) as connection:
+                connection.sendall(request)  # at once, as a proxy does
+                connection.recv(65_536)
+            time.sleep(PAUSE)

@@ -1,0 +1,54 @@
+"""GETs with the whole contract: limits, CORS, versions, an id and a log line for each request."""
+
+from contextlib import ExitStack
+from functools import partial
+from statistics import median
+
+from bench.report import Figure
+from bench.rounds import interleaved
+from bench.servers import HEALTH, gunicorn, service, uvicorn
+from bench.wrk import load
+
+VERSIONING = "/api/versioning"
+OURS, BARE, RAW, USUAL, FASTAPI = "this service", "bare Flask", "raw WSGI", "the usual stack", "FastAPI with slowapi"
+
+
+def measure() -> tuple[list[Figure], dict[str, float]]:
+    """The figures, and the requests per second of each server."""
+    servers = {
+        OURS: service(),
+        BARE: gunicorn("bench.rivals.bare_flask:app"),
+        RAW: gunicorn("bench.rivals.raw_wsgi:app"),
+        USUAL: gunicorn("bench.rivals.usual_stack:app"),
+        FASTAPI: uvicorn("bench.rivals.fastapi_app:app"),
+    }
+    with ExitStack() as stack:
+        ports = {name: stack.enter_context(server).port for name, server in servers.items()}
+        rounds = interleaved({name: partial(_per_second, name, port) for name, port in ports.items()})
+
+    def against(rival: str) -> float:
+        return median(each[OURS] / each[rival] for each in rounds)
+
+    figures = [
+        Figure(
+            "GET against bare Flask",
+            against(BARE),
+            "x",
+            at_least=0.55,
+            why_missed="limits, CORS, an id, the header fields and a log line are plain Python on top of Flask.",
+        ),
+        Figure("GET against raw WSGI", against(RAW), "x"),
+        Figure(
+            "GET against the usual stack, with an equally exact window",
+            against(USUAL),
+            "x",
+            at_least=2,
+            why_missed="the usual stack is slow only once it remembers many clients, and it forgets none.",
+        ),
+        Figure("GET against FastAPI with slowapi", against(FASTAPI), "x"),
+    ]
+    return figures, {name: median(each[name] for each in rounds) for name in servers}
+
+
+def _per_second(name: str, port: int) -> float:
+    return load(port, VERSIONING if name == OURS else HEALTH).per_second
