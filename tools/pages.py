@@ -14,7 +14,7 @@ from app.api.root import DOCUMENT_FILE
 from app.api.v1 import ACCEPTED
 from app.contact.schema import LABELS, ContactSchema
 from app.errors import ErrorCode
-from app.mail import health, redelivery
+from app.mail import health
 from app.mail.kept import GIVE_UP_AFTER, GIVE_UP_TRIES, LONGEST_PAUSE
 from app.mail.spool import UNFINISHED_SECONDS
 from app.ratelimit import shared
@@ -30,17 +30,14 @@ NUMBERS: dict[str, dict[str, object]] = {
     },
     "docs/mail.md": {
         r"\d+ days and at least \d+ attempts": f"{GIVE_UP_AFTER // 86_400} days and at least {GIVE_UP_TRIES} attempts",
-        r"(?<=at most )\d+(?= hours)": LONGEST_PAUSE // 3600,
-        r"(?<=Every )\d+(?= seconds a round)": round(redelivery.INTERVAL),
-        r"(?<=rests for )\d+(?= minutes)": round(redelivery.REST / 60),
-        r"\d+(?= hours, then the service removes)": UNFINISHED_SECONDS // 3600,
+        r"(?<=given up after )\d+(?= days)": GIVE_UP_AFTER // 86_400,
+        r"(?<=up to )\d+(?= hours)": LONGEST_PAUSE // 3600,
+        r"(?<=`tmp/` after )\d+(?= hours)": UNFINISHED_SECONDS // 3600,
         r"(?<=the mail server every )\d+": round(health.CHECK_INTERVAL),
     },
     "docs/shared-limits.md": {
         r"(?<=within )\d+(?= ms)": LATE,
-        r"(?<=the )\d+(?= ms below)": LATE,
-        r"(?<=every )\d+(?= s whether)": round(shared.PROBE_INTERVAL),
-        r"(?<=After )\d+(?= failures)": shared.FAILURES_IN_A_ROW,
+        r"\d+ failed probes, \d+ s": f"{shared.FAILURES_IN_A_ROW} failed probes, {shared.PROBE_INTERVAL:.0f} s",
     },
 }
 """The numbers in the prose of the pages."""
