@@ -157,10 +157,10 @@ def nginx_quotas(text: str) -> str:
 
 
 def contributing(page: str) -> str:
-    """CONTRIBUTING with the tree of app/: what the first line of each module says."""
+    """CONTRIBUTING with the tree of app/: what each module says of itself up to its first comma, colon or full stop."""
     lines = []
     for path in sorted((ROOT / "app").rglob("*.py"), key=_place):
-        first = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
+        first = re.split(r"[:.,](?:\s|$)", ast.get_docstring(ast.parse(path.read_text())) or "")[0]
         is_room = path.name == "__init__.py"
         depth = len(path.relative_to(ROOT).parts) - 1 - is_room
         name = "  " * depth + (f"{path.parent.name}/" if is_room else path.name)
