@@ -68,7 +68,7 @@ def on_starting(_server: Any) -> None:
             require_free(settings.metrics_bind)
         metrics_listener(settings.metrics_bind)
         logger.info("The metrics are at: http://%s", settings.metrics_bind)
-    logger.info("Public web interface, release %s", RELEASE)
+    logger.info("Public web interface %s", RELEASE)
 
 
 def post_worker_init(_worker: Any) -> None:

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+VERSION = "1.0.0"
+"""By Semantic Versioning; setup.cfg and the published document have it from here."""
+
 _FOLDER = Path(__file__).resolve().parents[1]
 
-RELEASE = _FOLDER.name if _FOLDER.parent.name == "releases" else "development"
-"""The name of its folder, which deploy/release.sh makes below releases/; a checkout is none."""
+RELEASE = f"{VERSION}+{_FOLDER.name}" if _FOLDER.parent.name == "releases" else VERSION
+"""The version, and as its build metadata the name of the folder that deploy/release.sh made; a checkout has none."""

@@ -21,6 +21,7 @@ from app.errors import MAX_BODY_BYTES, ApiError, ErrorCode
 from app.kinds import KINDS
 from app.mail import health
 from app.ratelimit.window import Policy
+from app.release import VERSION
 from app.settings import NOTICE_PERIOD_DAYS, Settings
 from app.versions import API_ROOT, V1, Versions
 from tools import Node, put, put_all, resolve
@@ -58,6 +59,7 @@ def document(text: str) -> str:
     """The document with what the code knows."""
     whole: Node = json.loads(put_all(NUMBERS, text))
     components: Node = whole["components"]
+    whole["info"]["version"] = VERSION
     whole["info"]["description"] = _tables(whole["info"]["description"])
     _choices(components["schemas"])
     _fields(components["schemas"])

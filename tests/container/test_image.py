@@ -9,6 +9,7 @@ from threading import Event
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from app.release import VERSION
 from tests.container.buildah import RELEASE, STATE, Buildah
 from tests.exposition import read as read_metrics
 from tests.mail.server import SmtpServer, text_of
@@ -48,7 +49,7 @@ def test_a_form_goes_in_and_a_letter_comes_out(buildah: Buildah, tmp_path: Path,
         assert container.run(*check_health).returncode == 1
     (arrival,) = mail_server.arrivals
     assert "María Ñúñez" in text_of(arrival)
-    assert f"Public web interface, release {RELEASE}\n" in container.server.log
+    assert f"Public web interface {VERSION}+{RELEASE}\n" in container.server.log
     assert "metrics" not in container.server.log
 
 
@@ -92,7 +93,7 @@ def test_metrics_and_shared_limits_need_only_their_settings(buildah: Buildah, tm
     port = free_port()
     environ = {"METRICS_BIND": f"0.0.0.0:{port}", "RATE_LIMIT_STORAGE": f"redis://127.0.0.1:{free_port()}"}
     with buildah.serving(tmp_path, environ):
-        assert f'service_info{{version="{RELEASE}"}} 1' in read_metrics(f"127.0.0.1:{port}")
+        assert f'service_info{{version="{VERSION}+{RELEASE}"}} 1' in read_metrics(f"127.0.0.1:{port}")
 
 
 def test_the_demo_of_compose_shows_what_is_kept(buildah: Buildah, tmp_path: Path) -> None:

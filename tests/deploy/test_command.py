@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from app.release import VERSION
 from tests.deploy.site import DEPLOY
 from tests.deploy.test_watch import refuse
 from tests.mail.conftest import keep, letter
@@ -72,7 +73,8 @@ class Machine:
         release = directory / "releases" / RELEASE
         for folder in (release / ".venv" / "bin", release / "deploy", directory / "bin", self.mail_dir):
             folder.mkdir(parents=True)
-        for name in ("app", "static", "wsgi.py", "gunicorn.conf.py"):
+        shutil.copytree(ROOT / "app", release / "app")  # a module has its release from its folder
+        for name in ("static", "wsgi.py", "gunicorn.conf.py"):
             (release / name).symlink_to(ROOT / name)
         (directory / "current").symlink_to(release)
         (directory / "command").symlink_to("current/deploy/public-web-interface")
@@ -148,7 +150,9 @@ def one_refused(machine: Machine) -> None:
     refuse(machine.mail_dir, 1)
 
 
-VERSION = rf"{RELEASE}\nPython {re.escape(sys.version.partition(' ')[0])}\n(.*\n)?(?i:gunicorn)==\d.*"
+VERSION = (
+    rf"{re.escape(VERSION)}\+{RELEASE}\nPython {re.escape(sys.version.partition(' ')[0])}\n(.*\n)?(?i:gunicorn)==\d.*"
+)
 TWO_FAULTS = sets(SMTP_PORT="x", SMTP_USERNAME="web")
 SAID_OF_TWO = f"CRITICAL - the settings cannot be used: {FAULTS}\n"
 BY_ROOT: dict[str, Typed] = {

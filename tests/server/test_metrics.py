@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from app.release import VERSION
 from tests.exposition import Samples
 from tests.ports import free_port
 from tests.server.gunicorn import GUNICORN, PATIENCE, ROOT, Server, newest_worker, serving
@@ -37,8 +38,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_the_release_shows_in_the_log_and_in_the_metrics(server: Server) -> None:
-    assert f"Public web interface, release {RELEASE}\n" in server.log
-    assert Samples.of(ADDRESS).all("service_info", "version") == {(RELEASE,): 1}
+    assert f"Public web interface {VERSION}+{RELEASE}\n" in server.log
+    assert Samples.of(ADDRESS).all("service_info", "version") == {(f"{VERSION}+{RELEASE}",): 1}
 
 
 def count() -> float:

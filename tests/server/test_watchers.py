@@ -15,6 +15,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from app.release import VERSION
 from tests.receiver import Receiver, receiving
 from tests.server.gunicorn import PATIENCE, ROOT, Server, serving
 from tests.waiting import wait_until
@@ -152,7 +153,7 @@ def test_a_request_is_told_without_a_word_of_the_visitors(
     assert (span.name, span.parent_span_id) == (f"{told['http.method']} {route}", b"")
     assert span.status == Status(code=Status.STATUS_CODE_ERROR if fails else Status.STATUS_CODE_UNSET)
     assert [attributes(event) for event in span.events] == [{"exception.type": "RuntimeError"}] * fails
-    events = [("RuntimeError", "fail_inside", route, "development")] * fails
+    events = [("RuntimeError", "fail_inside", route, VERSION)] * fails
     wait_until(lambda: told_to_sentry(receiver, request_id) == events, seconds=PATIENCE)
     assert_unknown(server, receiver)
 
@@ -172,5 +173,5 @@ def test_sentry_is_told_without_opentelemetry_once(tmp_path: Path, receiver: Rec
         _, request_id = ask(server, "inside", *POST, FORM)
 
     # It has sent all before it ended: the line of the log would be a second event.
-    assert told_to_sentry(receiver, request_id) == [("RuntimeError", "fail_inside", "/contact.php", "development")]
+    assert told_to_sentry(receiver, request_id) == [("RuntimeError", "fail_inside", "/contact.php", VERSION)]
     assert_unknown(server, receiver)
