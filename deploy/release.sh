@@ -134,8 +134,8 @@ install_release() {
     make --no-print-directory -C "releases/$release" install
     pip=releases/$release/.venv/bin/pip
     # The unit sets METRICS_BIND, and the operator may set RATE_LIMIT_STORAGE at any time.
-    "$pip" install --quiet --require-hashes -r "releases/$release/requirements-metrics.txt" \
-        -r "releases/$release/requirements-redis.txt"
+    "$pip" install --quiet --require-hashes -r "releases/$release/requirements/metrics.txt" \
+        -r "releases/$release/requirements/redis.txt"
     # Libraries that the operator adds, such as Sentry's (docs/monitoring.md). They replace none of the release.
     if [ -e /etc/public-web-interface/requirements.txt ]; then
         "$pip" freeze > "releases/$release/.venv/constraints.txt"

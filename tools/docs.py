@@ -13,7 +13,7 @@ FILES: dict[str, Callable[[str], str]] = {
     "static/openapi.json": document.document,
     SNAPSHOT: snapshot.snapshot,
     "README.md": pages.readme,
-    "CONTRIBUTING.md": pages.contributing,
+    "docs/CONTRIBUTING.md": pages.contributing,
     "deploy/public-web-interface.env": pages.example,
     "deploy/nginx/snippets/answers.conf": pages.nginx_answers,
     "deploy/nginx/snippets/http.conf": pages.nginx_quotas,

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from app import CONTACT_POLICY
 from tests.server.gunicorn import ROOT, Server
 
-FOLDER = ROOT / "examples" / "contact-form"
+FOLDER = ROOT / "docs" / "contact-form"
 (POLICY,) = re.findall("(?m)^default-src .+", (FOLDER / "README.md").read_text())
 """The Content-Security-Policy under which the example promises to work."""
 

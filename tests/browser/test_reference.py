@@ -6,8 +6,8 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext, expect
 
-from docs import build_reference
 from tests.client import DOCUMENT
+from tools import reference
 
 SITE = "https://www.example.com"
 SUMMARIES = [
@@ -20,7 +20,7 @@ SUMMARIES = [
 
 def test_the_page_shows_every_operation(context: BrowserContext, tmp_path: Path) -> None:
     file = tmp_path / "reference.html"
-    file.write_text(build_reference.build(SITE), encoding="utf-8")
+    file.write_text(reference.build(SITE), encoding="utf-8")
     context.set_offline(offline=True)
     page = context.new_page()
 

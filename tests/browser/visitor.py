@@ -17,7 +17,7 @@ from tests.server.gunicorn import ROOT
 PATIENCE = 20_000
 """Milliseconds within which anything that is to happen has happened, however busy the machine is."""
 
-AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+AXE = ROOT / "tools" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 SCREENSHOTS = ROOT / "build" / "screenshots"
 VIEWPORTS: dict[str, ViewportSize] = {

@@ -1,7 +1,7 @@
 // A client of the service, with the types that openapi-typescript makes of the document. Nobody runs it: the
 // compiler must accept it, and the lines that it must refuse say so.
 
-import type { components, paths } from "../../node_modules/.cache/openapi";
+import type { components, paths } from "../../build/openapi";
 
 type ApiError = components["schemas"]["ApiError"];
 

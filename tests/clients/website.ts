@@ -1,5 +1,6 @@
 // A website's script, as its developer would write it: the linters hold contact-form.d.ts to it.
-import { init } from "../../examples/contact-form/contact-form.js";
+// "typeRoots" of tools/package.json makes the types of a browser count: a package brings those of Node.js.
+import { init } from "../../docs/contact-form/contact-form.js";
 
 const form: HTMLFormElement = document.forms[0];
 init(form);

@@ -50,7 +50,7 @@ class Container:
 
 
 class Buildah:
-    """Builds the image from Containerfile, with a storage of its own."""
+    """Builds the image from deploy/Containerfile, with a storage of its own."""
 
     def __init__(self, directory: Path) -> None:
         self.command = (
@@ -65,11 +65,13 @@ class Buildah:
         # Nobody but root may read the files of a clone that was made under a strict umask.
         context = directory / "context"
         context.mkdir()
-        parts = " ".join(line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[0] == "!")
-        copy = f"cp -r Containerfile .dockerignore .containerignore {parts} {context}"
+        ignored = (ROOT / "deploy" / "Containerfile.dockerignore").read_text()
+        parts = " ".join(line[1:] for line in ignored.splitlines() if line[0] == "!")
+        copy = f"cp -r deploy {parts} {context}"
         subprocess.run(["sh", "-c", copy], cwd=ROOT, umask=0o077, check=True)
+        options = ("--isolation", "chroot", "--format", "docker", "--tag", "image", "--file", "deploy/Containerfile")
         arguments = ("--build-arg", "BASE=localhost/base", "--build-arg", f"RELEASE={RELEASE}")
-        self("build", "--isolation", "chroot", "--format", "docker", "--tag", "image", *arguments, str(context))
+        self("build", *options, *arguments, str(context))
         self.config: dict[str, Any] = json.loads(self("inspect", "--type", "image", "image"))["Docker"]["config"]
         self.user = self.config["User"].split(":")[0]
         self.environ = dict(variable.split("=", 1) for variable in self.config["Env"])

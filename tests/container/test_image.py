@@ -1,4 +1,4 @@
-"""The image of Containerfile as an operator runs it: its root cannot be written, and its user has no rights."""
+"""The image of deploy/Containerfile as an operator runs it: its root cannot be written, and its user has no rights."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def test_the_demo_of_compose_shows_what_is_kept(buildah: Buildah, tmp_path: Path
     demo = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["demo"]
     port = free_port()
     read = f"import urllib.request as client; print(client.urlopen('http://127.0.0.1:{port}/inbox').read().decode())"
-    examples, _ = demo["volumes"]
-    with buildah.serving(tmp_path, demo["environment"], examples) as container:
+    *mounts, _ = demo["volumes"]
+    with buildah.serving(tmp_path, demo["environment"], *mounts) as container:
         assert container.server.post_form()[0].status == 200
         serve = f"{demo['command'].replace('8080', str(port))} & trap 'kill $!' EXIT"
         # It ends when the demo does.

@@ -1,4 +1,4 @@
-"""compose.yaml and deploy/kubernetes.yaml run the image of Containerfile as it is made to be run."""
+"""compose.yaml and deploy/kubernetes.yaml run the image of deploy/Containerfile as it is made to be run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.monitoring.rules import CONFIGURATION
 from tests.pages import CONTAINER as PAGE
 from tests.server.gunicorn import ROOT
 
-(VOLUME,) = re.findall(r"^VOLUME (\S+)$", (ROOT / "Containerfile").read_text(), re.MULTILINE)
+(VOLUME,) = re.findall(r"^VOLUME (\S+)$", (ROOT / "deploy" / "Containerfile").read_text(), re.MULTILINE)
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES = COMPOSE["services"]
 WEB = SERVICES["web"]

@@ -1,4 +1,4 @@
-"""examples/contact-form is held to the code: a form that is copied from it is one that the service takes."""
+"""docs/contact-form is held to the code: a form that is copied from it is one that the service takes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.api.exchanges import LENGTHS
 from tests.factories import make_settings
 from tests.server.gunicorn import ROOT
 
-FOLDER = ROOT / "examples" / "contact-form"
+FOLDER = ROOT / "docs" / "contact-form"
 MODULE = (FOLDER / "contact-form.js").read_text()
 HTML = (FOLDER / "index.html").read_text()
 TEXTS = json.loads(HTML.partition('id="contact-texts">')[2].partition("</script>")[0])

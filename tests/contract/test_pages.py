@@ -10,7 +10,7 @@ import pytest
 from tools import ROOT
 from tools.docs import FILES
 
-PAGES = [page for pattern in ("*.md", "docs/*.md", "examples/*/*.md") for page in ROOT.glob(pattern)]
+PAGES = [page for pattern in ("*.md", "docs/**/*.md") for page in ROOT.glob(pattern)]
 LINKS = {
     f"{page.relative_to(ROOT)} to {target}": (page, target)
     for page in PAGES

@@ -35,7 +35,7 @@ from tests.waiting import wait_until
 
 HOME = "/opt/public-web-interface"
 NO_LIBRARY = "./no-such-library\n"
-PARTS = ("Makefile", "app", "deploy", "gunicorn.conf.py", "static")
+PARTS = ("Makefile", "app", "deploy", "gunicorn.conf.py", "requirements", "static")
 
 SHOW_RELEASE = """
 from pathlib import Path
@@ -172,8 +172,8 @@ class Machine:
     def commit(self, name: str, *, added: str = "", lacking: str = "") -> None:
         """Commit a release. The file that is lacking has a library that nobody has."""
         (self.source / "wsgi.py").write_text((ROOT / "wsgi.py").read_text() + SHOW_RELEASE + added)
-        for file in ("requirements.txt", "requirements-metrics.txt", "requirements-redis.txt"):
-            (self.source / file).write_text(NO_LIBRARY if file == lacking else "")
+        for file in ("run.txt", "metrics.txt", "redis.txt"):
+            (self.source / "requirements" / file).write_text(NO_LIBRARY if file == lacking else "")
         self.git("add", "--all")
         author = ["-c", "user.name=Test", "-c", "user.email=test@example.com"]
         self.git(*author, "commit", "--quiet", "--allow-empty", "--message", name)
@@ -332,8 +332,8 @@ REFUSED: dict[str, tuple[Prepare, str, str]] = {
     "code that cannot be loaded": (commit(added="raise RuntimeError"), "install", "nothing was restarted"),
     "an upgrade with wrong settings": (WRONG, "install", SAID_OF_IT),
     "a restart with wrong settings": (WRONG, "use", SAID_OF_IT),
-    "no library of the metrics": (commit(lacking="requirements-metrics.txt"), "install", "no-such-library"),
-    "no library of the shared limits": (commit(lacking="requirements-redis.txt"), "install", "no-such-library"),
+    "no library of the metrics": (commit(lacking="metrics.txt"), "install", "no-such-library"),
+    "no library of the shared limits": (commit(lacking="redis.txt"), "install", "no-such-library"),
     "no library of the operator's": (OWN_LIBRARY, "install", "no-such-library"),
     "no such branch": (commit(), "install no-such-branch", "fatal: "),
     "half a release": (write("", "opt/releases/half/wsgi.py"), "use half", NOT_WHOLE),

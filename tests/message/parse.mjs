@@ -1,6 +1,9 @@
 // Reads messages with mailparser: the files are its arguments, and JSON goes to standard output.
 import { readFile } from "node:fs/promises";
-import { simpleParser } from "mailparser";
+import { createRequire } from "node:module";
+
+// npm keeps it in tools/, where `import` does not look.
+const { simpleParser } = createRequire(new URL("../../tools/", import.meta.url))("mailparser");
 
 const readings = [];
 for (const path of process.argv.slice(2)) {

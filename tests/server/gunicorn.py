@@ -112,7 +112,7 @@ class Server:
 
 
 GUNICORN = (sys.executable, "-m", "gunicorn")
-DEMO = (sys.executable, "-m", "examples.demo")
+DEMO = (sys.executable, "-m", "tools.demo")
 
 
 def start(

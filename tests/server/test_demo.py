@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from examples.demo import main
 from tests.ports import free_port
 from tests.server.gunicorn import DEMO, PATIENCE, serving
+from tools.demo import main
 
 REFUSED = {
     "a unix socket": ("BIND", "unix:/run/demo.sock", "the demo needs HOST:PORT, because"),

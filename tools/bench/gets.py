@@ -4,10 +4,10 @@ from contextlib import ExitStack
 from functools import partial
 from statistics import median
 
-from bench.report import Figure
-from bench.rounds import interleaved
-from bench.servers import HEALTH, gunicorn, service, uvicorn
-from bench.wrk import load
+from tools.bench.report import Figure
+from tools.bench.rounds import interleaved
+from tools.bench.servers import HEALTH, gunicorn, service, uvicorn
+from tools.bench.wrk import load
 
 VERSIONING = "/api/versioning"
 OURS, BARE, RAW, USUAL, FASTAPI = "this service", "bare Flask", "raw WSGI", "the usual stack", "FastAPI with slowapi"
@@ -17,10 +17,10 @@ def measure() -> tuple[list[Figure], dict[str, float]]:
     """The figures, and the requests per second of each server."""
     servers = {
         OURS: service(),
-        BARE: gunicorn("bench.rivals.bare_flask:app"),
-        RAW: gunicorn("bench.rivals.raw_wsgi:app"),
-        USUAL: gunicorn("bench.rivals.usual_stack:app"),
-        FASTAPI: uvicorn("bench.rivals.fastapi_app:app"),
+        BARE: gunicorn("tools.bench.rivals.bare_flask:app"),
+        RAW: gunicorn("tools.bench.rivals.raw_wsgi:app"),
+        USUAL: gunicorn("tools.bench.rivals.usual_stack:app"),
+        FASTAPI: uvicorn("tools.bench.rivals.fastapi_app:app"),
     }
     with ExitStack() as stack:
         ports = {name: stack.enter_context(server).port for name, server in servers.items()}

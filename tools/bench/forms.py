@@ -9,12 +9,12 @@ from itertools import count
 from statistics import median
 from threading import Thread
 
-from bench.mail_server import HANGING, start_mail_server
-from bench.report import Figure
-from bench.rivals import gunicorn_settings
-from bench.rounds import interleaved
-from bench.servers import HEALTH, service
-from bench.wrk import load
+from tools.bench.mail_server import HANGING, start_mail_server
+from tools.bench.report import Figure
+from tools.bench.rivals import gunicorn_settings
+from tools.bench.rounds import interleaved
+from tools.bench.servers import HEALTH, service
+from tools.bench.wrk import load
 
 FORM = "/api/v1/contact"
 SLOW = 20
@@ -28,9 +28,9 @@ def measure() -> list[Figure]:
     fast, slow = start_mail_server(), start_mail_server(SLOW)
     servers = {
         "fast": service(**fast),
-        "no hand-over": service("bench.rivals.senders:no_hand_over()", **fast),
+        "no hand-over": service("tools.bench.rivals.senders:no_hand_over()", **fast),
         "slow, kept": service(**slow),
-        "slow, new": service("bench.rivals.senders:new_connections()", **slow),
+        "slow, new": service("tools.bench.rivals.senders:new_connections()", **slow),
     }
     with ExitStack() as stack:
         ports = {name: stack.enter_context(server).port for name, server in servers.items()}

@@ -1,12 +1,12 @@
-"""``python -m bench`` measures everything and writes docs/performance.md."""
+"""``python -m tools.bench`` measures everything and writes docs/performance.md."""
 
 import os
 import shutil
 from contextlib import suppress
 
-from bench import forms, gets, limiter, start
-from bench.report import write
-from bench.servers import BUILD, LOAD_CORE
+from tools.bench import forms, gets, limiter, start
+from tools.bench.report import write
+from tools.bench.servers import BUILD, LOAD_CORE
 
 
 def main() -> None:

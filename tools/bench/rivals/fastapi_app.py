@@ -6,7 +6,7 @@ from fastapi import FastAPI, Request, Response
 from slowapi import Limiter
 from slowapi.util import get_remote_address
 
-from bench.rivals import DOCUMENT
+from tools.bench.rivals import DOCUMENT
 
 limiter = Limiter(key_func=get_remote_address, headers_enabled=True)
 app = FastAPI()

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from wsgiref.types import StartResponse, WSGIEnvironment
 
-from bench.rivals import DOCUMENT
+from tools.bench.rivals import DOCUMENT
 
 
 def app(_environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

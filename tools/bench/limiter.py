@@ -17,8 +17,8 @@ from limits.strategies import MovingWindowRateLimiter
 
 from app import API_POLICY
 from app.ratelimit.window import MAX_CLIENTS, SlidingWindow
-from bench.report import Figure
-from bench.rounds import interleaved
+from tools.bench.report import Figure
+from tools.bench.rounds import interleaved
 
 CLIENTS = range(10_000)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from bench.report import Figure
-from bench.rounds import interleaved
-from bench.servers import Server, gunicorn, service
+from tools.bench.report import Figure
+from tools.bench.rounds import interleaved
+from tools.bench.servers import Server, gunicorn, service
 
 
 class Start(NamedTuple):
@@ -24,7 +24,10 @@ class Start(NamedTuple):
 def measure() -> list[Figure]:
     """The figures of the start."""
     rounds = interleaved(
-        {"ours": partial(_start, service), "bare": partial(_start, partial(gunicorn, "bench.rivals.bare_flask:app"))}
+        {
+            "ours": partial(_start, service),
+            "bare": partial(_start, partial(gunicorn, "tools.bench.rivals.bare_flask:app")),
+        }
     )
     return [
         Figure(

@@ -1,4 +1,4 @@
-"""``python -m docs.build_reference [BASE_URL]`` writes the document for people: build/reference.html and its .gz."""
+"""``python -m tools.reference [BASE_URL]`` writes the document for people: build/reference.html and its .gz."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from urllib.parse import quote
 from app.api.paths import DOCUMENT
 from app.api.root import DOCUMENT_FILE
 from app.settings import BASE_URL, parse_base_url
+from tools import ROOT
 
-ROOT = Path(__file__).parents[1]
 FILE = ROOT / "build" / "reference.html"
 STYLE = Path(__file__).with_name("reference.css")
 # @scalar/api-reference holds the same script and brings 290 MB of libraries, which the script does not need.
-PACKAGE = ROOT / "node_modules" / "@scalar" / "fastify-api-reference"
+PACKAGE = ROOT / "tools" / "node_modules" / "@scalar" / "fastify-api-reference"
 
 CONFIGURATION: dict[str, Any] = {
     "slug": "api",

@@ -14,7 +14,8 @@ from http import HTTPStatus
 from pathlib import Path
 from tempfile import NamedTemporaryFile, mkdtemp
 
-ROOT = Path(__file__).parents[1]
+from tools import ROOT
+
 BUILD = ROOT / "build" / "bench"
 """The messages and the output of the servers. A folder for temporary files could be in memory, where a sync is free."""
 
@@ -44,7 +45,9 @@ def service(app: str = "wsgi:app", **settings: str) -> AbstractContextManager[Se
 def gunicorn(app: str) -> AbstractContextManager[Server]:
     """A rival under gunicorn with the settings that this service has."""
     port = _free_port()
-    return _serving(port, "gunicorn", "-c", "python:bench.rivals.gunicorn_settings", "-b", f"127.0.0.1:{port}", app)
+    return _serving(
+        port, "gunicorn", "-c", f"python:{__package__}.rivals.gunicorn_settings", "-b", f"127.0.0.1:{port}", app
+    )
 
 
 def uvicorn(app: str) -> AbstractContextManager[Server]:

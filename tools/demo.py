@@ -1,4 +1,4 @@
-"""``make demo``: the service, the form of examples/contact-form that posts to it, and an inbox of what arrived."""  # noqa: INP001 - no package
+"""``make demo``: the service, the form of docs/contact-form that posts to it, and an inbox of what arrived."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import sys
 import threading
 from contextlib import suppress
 from email import message_from_bytes, policy
-from pathlib import Path
 
 from flask import Flask, render_template
 from werkzeug.serving import make_server
 
 from app.mail.spool import create_spool
 from app.settings import Settings
+from tools import ROOT
 
-PAGE = Path(__file__).with_name("contact-form") / "index.html"
+FORM = ROOT / "docs" / "contact-form"
 LINK = '<p style="text-align: center"><a href="/inbox">Demo: lo que ha llegado</a></p></body>'
 PRIVACY = """<!doctype html><html lang="es"><title>Privacidad</title><link rel="stylesheet" href="/page.css">
 <meta name="viewport" content="width=device-width"><main><h1>Política de privacidad</h1>
@@ -31,13 +31,13 @@ ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIG
 
 def create_app(service: str = "http://127.0.0.1:8000") -> Flask:
     """The website of the demo. Its form posts to ``service``, and its inbox shows the messages in MAIL_DIR."""
-    app = Flask(__name__, static_folder="contact-form", static_url_path="/", template_folder=".")
+    app = Flask(__name__, static_folder=FORM, static_url_path="/", template_folder=".")
     spool = create_spool(Settings.from_env(os.environ))
 
     @app.get("/")
     @app.get("/index.html")
     def form() -> str:
-        page = PAGE.read_text("utf-8").replace("</body>", LINK)
+        page = (FORM / "index.html").read_text("utf-8").replace("</body>", LINK)
         return re.sub(r'(?<= action=")https?://[^/]+', service, page)
 
     @app.get("/privacidad")

@@ -2,7 +2,7 @@
 
 import flask
 
-from bench.rivals import DOCUMENT
+from tools.bench.rivals import DOCUMENT
 
 app = flask.Flask(__name__)
 

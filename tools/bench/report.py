@@ -10,7 +10,7 @@ from html import escape
 from importlib.metadata import version
 from pathlib import Path
 
-from bench.servers import ROOT
+from tools import ROOT
 
 DOCUMENT = ROOT / "docs" / "performance.md"
 
