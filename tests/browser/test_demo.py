@@ -6,11 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import Browser, BrowserContext, expect
 
-from tests.browser.visitor import FIELDS, VIEWPORTS, Visitor, axe_findings, take_picture
+from tests.browser.visitor import FIELDS, SCREENSHOTS, VIEWPORTS, Visitor, axe_findings, take_picture
 from tests.ports import free_port
 from tests.server.gunicorn import DEMO, serving
+
+REQUEST = {
+    "nombre": "María Núñez",
+    "empresa": "Comercios del Sur",
+    "telefono": "+598 2 900 0000",
+    "mensaje": "Tenemos doce tiendas y quisiéramos ver una demostración. ¿Sería posible el jueves por la mañana?",
+}
 
 
 @pytest.fixture
@@ -40,6 +47,19 @@ def test_what_a_visitor_sends_appears_in_the_open_inbox(context: BrowserContext,
     take_picture(page, "inbox-phone")
     # axe-core's script does not reach into the frame, as no script does.
     assert [rule for rule, *_ in axe_findings(page)] == ["frame-tested"]
+
+
+def test_readme_can_show_what_a_visitor_sends_and_what_arrives(browser: Browser, site: str) -> None:
+    """``cp build/screenshots/{form,letter}.png docs/pictures`` renews the pictures of README (under 150 KB)."""
+    with browser.new_page(locale="es-ES", viewport={"width": 680, "height": 900}, device_scale_factor=1.4) as page:
+        visitor = Visitor(page, site)
+        visitor.open()
+        visitor.fill(**REQUEST)
+        page.locator(".contact-form").screenshot(path=SCREENSHOTS / "form.png")
+        visitor.send()
+        visitor.sees_the_end()
+        visitor.open("/inbox")
+        page.frame_locator("iframe").get_by_role("main").screenshot(path=SCREENSHOTS / "letter.png")
 
 
 def test_every_link_of_the_website_leads_somewhere(context: BrowserContext, site: str) -> None:
