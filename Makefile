@@ -14,7 +14,7 @@ help: ## Show this list
 ##@ Use
 demo: $(VENV)/.run ## Start the service and, on 127.0.0.1:8080, a form that posts to it and an inbox of what arrived
 	@$(BIN)/python -m tools.demo
-run: $(VENV)/.run ## Start the service on 127.0.0.1:8000 (settings: README.md)
+run: $(VENV)/.run ## Start the service on 127.0.0.1:8000 (docs/settings.md)
 	$(BIN)/gunicorn
 install: $(VENV)/.run ## Install only the libraries that the service needs to run (docs/deploy.md)
 reference: need-reference $(VENV)/.dev $(NPM) ## Build build/reference.html (BASE_URL=https://...: docs/reference.md)

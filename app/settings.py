@@ -177,7 +177,7 @@ def choice(literal: Any, default: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of the service, each read from the variable of its name; README.md describes them."""
+    """The settings of the service, each read from the variable of its name; docs/settings.md describes them."""
 
     smtp_host: str | None = setting(_host, None, "a host name or an IP address")
     smtp_port: int = setting(_whole_number(1, 65535), "587", "a port from 1 to 65535")

@@ -13,6 +13,7 @@ FILES: dict[str, Callable[[str], str]] = {
     "static/openapi.json": document.document,
     SNAPSHOT: snapshot.snapshot,
     "README.md": pages.readme,
+    "docs/settings.md": pages.settings,
     "docs/CONTRIBUTING.md": pages.contributing,
     "deploy/public-web-interface.env": pages.example,
     "deploy/nginx/snippets/answers.conf": pages.nginx_answers,

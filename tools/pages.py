@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from pathlib import Path
+from textwrap import fill
 
 from marshmallow.validate import Length, OneOf
 
@@ -79,16 +79,9 @@ def readme(page: str) -> str:
     )
     page = table(page, "fields", {(f"`{name}`", *_rules(name)): _read_as(name) for name in FIELDS})
     page = table(page, "errors", {(code, str(code.status)): code.message for code in ErrorCode})
-    words = {name: each.metadata["accepted"] for name, each in VARIABLES.items()}
-    words |= dict.fromkeys(OF_A_KIND.values(), "Likewise")
-    settings: dict[tuple[str, ...], str] = {
-        (name, IN_WORDS.get(name, text or "none")): words[name] for name, text in DEFAULTS.items()
-    }
-    page = table(page, "settings", settings)
     window = CONTACT_POLICY.window_seconds
     known = {
-        r"(?<=at most )\d+(?= KiB)": KIB,
-        r"(?<=at least )\d+(?= days)": NOTICE_PERIOD_DAYS,
+        r"(?<=in at most )\d+(?= KiB)": KIB,
         r'(?<="default";)q=\d+;w=\d+': f"q={CONTACT_POLICY.quota};w={window}",
         r'(?<="default";)r=\d+;t=\d+': f"r={CONTACT_POLICY.quota - 1};t={window}",
         r"(?<=Retry-After: )\d+": window,
@@ -96,6 +89,16 @@ def readme(page: str) -> str:
         r'\{"ok":false.*\}': _as_json(failure(ErrorCode.RATE_LIMIT, {})),
     }
     return put_all(known, page)
+
+
+def settings(page: str) -> str:
+    """docs/settings.md with its table, in the same way."""
+    words = {name: each.metadata["accepted"] for name, each in VARIABLES.items()}
+    words |= dict.fromkeys(OF_A_KIND.values(), "Likewise")
+    page = table(
+        page, "settings", {(name, IN_WORDS.get(name, text or "none")): words[name] for name, text in DEFAULTS.items()}
+    )
+    return put(page, r"(?<=at least )\d+(?= days)", NOTICE_PERIOD_DAYS)
 
 
 def _as_json(body: envelope.Body) -> str:
@@ -157,17 +160,10 @@ def nginx_quotas(text: str) -> str:
 
 
 def contributing(page: str) -> str:
-    """CONTRIBUTING with the tree of app/: what each module says of itself up to its first comma, colon or full stop."""
+    """CONTRIBUTING with the folders of app/: what each says of itself up to its first colon or full stop, and has."""
     lines = []
-    for path in sorted((ROOT / "app").rglob("*.py"), key=_place):
-        first = re.split(r"[:.,](?:\s|$)", ast.get_docstring(ast.parse(path.read_text())) or "")[0]
-        is_room = path.name == "__init__.py"
-        depth = len(path.relative_to(ROOT).parts) - 1 - is_room
-        name = "  " * depth + (f"{path.parent.name}/" if is_room else path.name)
-        lines.append(f"{name:<24}{first}\n")
-    return put(page, r"(?m)^app/ (?:.*\n  )*.*\n", "".join(lines))
-
-
-def _place(path: Path) -> tuple[str, bool, str]:
-    """Behind the modules of a room come the rooms in it."""
-    return (path.parent.as_posix(), path.name != "__init__.py", path.name)
+    for folder in sorted(path.parent for path in (ROOT / "app").rglob("__init__.py")):
+        says = re.split(r"[:.]", ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "")[0]
+        modules = ", ".join(sorted(path.stem for path in folder.glob("[!_]*.py")))
+        lines.append(fill(f"- `{folder.relative_to(ROOT)}/`: {says}: {modules}", 120, subsequent_indent="  ") + "\n")
+    return put(page, r"(?ms)^- `app/`.*?(?=^- `deploy/`)", "".join(lines))

@@ -20,19 +20,16 @@ _PACKAGES = ("flask", "werkzeug", "gunicorn", "flask-cors", "flask-limiter", "li
 _PAGE = """\
 # Performance
 
-`make bench` measures this service beside others and rewrites this page. All that is compared takes turns, round by
-round, so that a noisy moment hits all alike. A figure is the median of the rounds, and a ratio is the median of the
-rounds' ratios. Other programs may use the machine too, so the ratios say more than the absolute figures.
+`make bench` measures this service beside others and rewrites this page. What is compared takes turns. A figure is the
+median of the rounds, and a ratio is the median of their ratios.
 
-gunicorn runs one worker of 32 threads on one core. wrk and the mail server run on another one. wrk sends requests over
-16 connections for a second, each from a new client address. A form goes to the disk and then to the mail server. The
-GET is of `/api/versioning`; the others answer a smaller document. The usual stack is Flask with Flask-Limiter,
-flask-cors and ProxyFix. FastAPI runs under uvicorn, and its window is not exact: slowapi admits up to twice the quota
-when one window ends and the next begins.
+gunicorn runs one worker of 32 threads on one core; wrk and the mail server run on another. wrk sends requests over 16
+connections for a second, each from a new client address. A form goes to the disk, then to the mail server. The GET is
+of `/api/versioning`; the others answer a smaller document. The usual stack is Flask with Flask-Limiter, flask-cors and
+ProxyFix. FastAPI runs under uvicorn; its window is not exact: slowapi admits up to twice the quota.
 
-While the mail server hangs, 64 clients post forms without end, each half a second after an answer, and another one
-asks for `/api/v1/health` for three seconds. The limiter is called without a server, for 10,000 clients in turn,
-beside the moving window of `limits`. Memory at rest is that of the worker after the first answer.
+While the mail server hangs, 64 clients post forms, each half a second after an answer, and another asks for
+`/api/v1/health` for three seconds. The limiter is called without a server, for 10,000 clients in turn.
 
 {machine}
 
