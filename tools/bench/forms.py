@@ -19,6 +19,8 @@ from tools.bench.wrk import load
 FORM = "/api/v1/contact"
 SLOW = 20
 """Milliseconds that the slow mail server takes for an answer."""
+FEW = 4
+"""Forms at once, where a visitor's wait is measured: few come at the same moment."""
 PAUSE = 0.5
 """Seconds between an answer and the next form of a client while the mail server hangs."""
 
@@ -27,14 +29,17 @@ def measure() -> list[Figure]:
     """The figures of forms that a mail server takes."""
     fast, slow = start_mail_server(), start_mail_server(SLOW)
     servers = {
-        "fast": service(**fast),
-        "no hand-over": service("tools.bench.rivals.senders:no_hand_over()", **fast),
-        "slow, kept": service(**slow),
-        "slow, new": service("tools.bench.rivals.senders:new_connections()", **slow),
+        "fast": (service(**fast), 16),
+        "no hand-over": (service("tools.bench.rivals.senders:no_hand_over()", **fast), 16),
+        "slow, kept": (service(**slow), FEW),
+        "slow, new": (service("tools.bench.rivals.senders:new_connections()", **slow), FEW),
     }
     with ExitStack() as stack:
-        ports = {name: stack.enter_context(server).port for name, server in servers.items()}
-        rounds = interleaved({name: partial(load, port, FORM, method="POST") for name, port in ports.items()})
+        loads = {
+            name: partial(load, stack.enter_context(server).port, FORM, method="POST", connections=connections)
+            for name, (server, connections) in servers.items()
+        }
+        rounds = interleaved(loads)
     p50 = f"A form at {SLOW} ms an answer of the mail server, p50"
     return [
         Figure(
@@ -49,16 +54,16 @@ def measure() -> list[Figure]:
             median(each["slow, kept"].p50_ms for each in rounds),
             "ms",
             at_most=60,
-            why_missed=f"two round trips take {2 * SLOW} ms, and 16 forms at once share one core for the rest.",
+            why_missed=f"two round trips take {2 * SLOW} ms, and {FEW} forms at once share one core for the rest.",
         ),
         Figure(f"{p50}, a new connection for each", median(each["slow, new"].p50_ms for each in rounds), "ms"),
     ]
 
 
 def measure_hanging() -> Figure:
-    """GETs while the mail server never answers, and twice as many clients post as there are threads."""
+    """GETs while the mail server never answers, and as many clients post as there are threads."""
     with service(**start_mail_server(HANGING)) as server:
-        clients, posting = count(), 2 * gunicorn_settings.threads
+        clients, posting = count(), gunicorn_settings.threads
         for _ in range(posting):
             Thread(target=_keep_posting, args=(server.port, clients), daemon=True).start()
             time.sleep(PAUSE / posting)  # so that they do not all post at the same moment

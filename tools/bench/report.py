@@ -24,11 +24,12 @@ _PAGE = """\
 median of the rounds, and a ratio is the median of their ratios.
 
 gunicorn runs one worker of 32 threads on one core; wrk and the mail server run on another. wrk sends requests over 16
-connections for a second, each from a new client address. A form goes to the disk, then to the mail server. The GET is
-of `/api/versioning`; the others answer a smaller document. The usual stack is Flask with Flask-Limiter, flask-cors and
-ProxyFix. FastAPI runs under uvicorn; its window is not exact: slowapi admits up to twice the quota.
+connections (4 for the forms at 20 ms an answer) for a second, each from a new client address. A form goes to the disk,
+then to the mail server. The GET is of `/api/versioning`; the others answer a smaller document. The usual stack is Flask
+with Flask-Limiter, flask-cors and ProxyFix. FastAPI runs under uvicorn; its window is not exact: slowapi admits up to
+twice the quota.
 
-While the mail server hangs, 64 clients post forms, each half a second after an answer, and another asks for
+While the mail server hangs, 32 clients post forms, each half a second after an answer, and another asks for
 `/api/v1/health` for three seconds. The limiter is called without a server, for 10,000 clients in turn.
 
 {machine}
