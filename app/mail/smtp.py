@@ -195,11 +195,10 @@ class _Connection(smtplib.SMTP):
         # The certificate for STARTTLS must have the name of the host.
         super().__init__(host, local_hostname=own_name(connected.getsockname()[0]))
 
-    def connect(self, *_: Any, **__: Any) -> Reply:
-        """Called by smtplib: take the socket, which is connected already, and read the greeting."""
-        self.sock = self._connected
-        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return self.getreply()
+    def _get_socket(self, *_: Any) -> socket.socket:
+        """Called by smtplib, which lets its own SMTP_SSL change this alone: the socket, which is connected already."""
+        self._connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self._connected
 
     def greet(self) -> None:
         """Send EHLO; raises SMTPHeloError. smtplib by itself would go on with HELO, and hide the refusal."""
