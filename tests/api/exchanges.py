@@ -353,7 +353,7 @@ INVALID_JSON = {
         "32 levels below it": nested(32),
         "32 objects below it": nested(32, b'{"":', b"}"),
         **{f"{levels} levels": nested(levels) for levels in (450, 950, 30_000)},
-        "30,000 open brackets": b"[" * 30_000,
+        "65,536 open brackets": b"[" * 65_536,
     },
     "not_an_object": {"array": b"[{%s}]" % _DEMO, "null": b"null"},
 }
