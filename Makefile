@@ -1,4 +1,4 @@
-# Any target works as the first command after a clone: each makes the virtual environment when it is missing or stale.
+# Each target works in a new clone or names what it lacks: it makes the virtual environment when that is missing or stale.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
 # Debian keeps servers where only root looks for programs.
 export PATH := $(PATH):/usr/sbin:/sbin
 # Root leaves no file of its own in the folder.
-AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo) env PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="$$PYTEST_ADDOPTS -p no:cacheprovider"
+AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo --preserve-env=CI) env PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="$$PYTEST_ADDOPTS -p no:cacheprovider"
 help: ## Show this list
 	@awk -F ':.*## ' '/^##@/ {print substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -16,7 +16,7 @@ demo: $(VENV)/.run ## Start the service and, on 127.0.0.1:8080, a form that post
 	@$(BIN)/python -m tools.demo
 run: $(VENV)/.run ## Start the service on 127.0.0.1:8000 (docs/settings.md)
 	$(BIN)/gunicorn
-install: $(VENV)/.run ## Install only the libraries that the service needs to run (docs/deploy.md)
+install: $(VENV)/.run ## Install only the libraries that the service needs to run (deploy/release.sh)
 reference: need-reference $(VENV)/.dev $(NPM) ## Build build/reference.html (BASE_URL=https://...: docs/reference.md)
 	$(BIN)/python -m tools.reference '$(BASE_URL)'
 
@@ -39,7 +39,7 @@ lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 	$(COMPILE) setup.cfg --extra metrics -o requirements/metrics.txt
 	$(COMPILE) setup.cfg --extra dev --extra metrics --extra redis -o requirements/dev.txt
 	$(COMPILE) setup.cfg --extra bench --constraint requirements/dev.txt -o tools/bench/requirements.txt
-clean: ## Remove everything that make has made, but never the mail
+clean: ## Remove the environments, the caches and build/, but never the mail
 	rm -rf .venv .venv-* tools/node_modules build .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 ##@ Check
@@ -76,25 +76,25 @@ test-container: need-test-container $(VENV)/.dev ## Build the image on a bare De
 # The tools of the tests stay those of the lock file.
 test-bounds: need-test-bounds $(VENV)/.dev ## Test with the lowest and with the newest libraries that setup.cfg allows (10 minutes)
 	for bound in lowest-direct highest; do $(MAKE) VENV=.venv-$$bound .venv-$$bound/.dev && \
-		$(BIN)/uv pip compile -q --resolution $$bound --extra metrics --extra redis setup.cfg | \
-		$(BIN)/uv pip install -q --python .venv-$$bound -r - && \
+		$(BIN)/uv pip compile -q --upgrade --resolution $$bound --extra metrics --extra redis setup.cfg -o .venv-$$bound/bound.txt && \
+		$(BIN)/uv pip install -q --python .venv-$$bound -r .venv-$$bound/bound.txt && \
 		$(MAKE) VENV=.venv-$$bound test $(if $(ARGS),,test-redis) || exit 1; done
 fuzz: need-fuzz $(VENV)/.dev ## Try tens of thousands of hostile requests, and new cases of all properties (half an hour)
 	FUZZ_CASES=8000 $(PYTEST) --hypothesis-show-statistics tests/fuzz tests/clients tests/ratelimit tests/redis tests/test_mailbox.py
 bench: need-bench $(VENV)/.dev ## Measure the service beside others and rewrite docs/performance.md (3 minutes)
 	$(BIN)/uv run --quiet --isolated --no-project --with-requirements tools/bench/requirements.txt python -m tools.bench
 
-# Nothing is downloaded before what is missing besides is named.
+# Missing programs are named before anything is downloaded.
 need-%:
 	@tools/programs check $*
 $(VENV)/.run: requirements/run.txt
 $(VENV)/.dev: requirements/dev.txt
 $(VENV)/.run $(VENV)/.dev:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/it")'
-	@test -x $(@D)/bin/pip || $(PYTHON) -m venv $(@D) || { echo "Please install Debian's package python3-venv" >&2; exit 1; }
+	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(@D) --clear || { echo "Please install Debian's package python3-venv" >&2; exit 1; }
 	@echo "Installing the libraries of $< into $(@D)"
-	@$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@ $(@D)/.run
 $(NPM): tools/package-lock.json
 	npm --prefix tools ci --loglevel=error --ignore-scripts --no-audit --no-fund
-.PHONY: help demo run install reference deps test format docs lock clean check nightly lint lint-api test-container test-redis test-bounds fuzz bench
+.PHONY: help demo run install reference deps test format docs lock clean check nightly lint lint-api test-container test-redis test-bounds fuzz bench $(PARTS:%=test-%)
