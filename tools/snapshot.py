@@ -20,7 +20,7 @@ def snapshot(_: str) -> str:
     """A line for each operation, parameter, body, response, schema and field of the document."""
     document = json.loads(DOCUMENT_FILE.read_bytes())
     lines = [*_operations(document), *_schemas(document["components"]["schemas"])]
-    return "\n".join(sorted(lines)) + "\n"
+    return "\n".join(sorted(line.rstrip() for line in lines)) + "\n"
 
 
 def _operations(document: Node) -> Iterator[str]:
