@@ -165,5 +165,10 @@ def contributing(page: str) -> str:
     for folder in sorted(path.parent for path in (ROOT / "app").rglob("__init__.py")):
         says = re.split(r"[:.]", ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "")[0]
         modules = ", ".join(sorted(path.stem for path in folder.glob("[!_]*.py")))
-        lines.append(fill(f"- `{folder.relative_to(ROOT)}/`: {says}: {modules}", 120, subsequent_indent="  ") + "\n")
+        lines.append(
+            fill(
+                f"- `{folder.relative_to(ROOT)}/`, {says[0].lower()}{says[1:]}: {modules}", 120, subsequent_indent="  "
+            )
+            + "\n"
+        )
     return put(page, r"(?ms)^- `app/`.*?(?=^- `deploy/`)", "".join(lines))
