@@ -62,7 +62,10 @@ def main() -> int:
     host, _, port = bind.rpartition(":")
     if bind.startswith("unix:") or int(port) == 0:
         sys.exit(f"BIND={bind!r}: the demo needs HOST:PORT, because a browser must find the service")
-    service = f"http://{'127.0.0.1' if host in {'0.0.0.0', '[::]'} else host}:{port}"  # noqa: S104 - it listens nowhere
+    if host in {"0.0.0.0", "[::]"}:  # noqa: S104 - it listens nowhere
+        host = "127.0.0.1"
+    with suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout=1):
+        sys.exit(f"BIND={bind!r}: something answers there already: set BIND to another address, such as 127.0.0.1:8001")
     demo_port = os.environ.get("DEMO_PORT") or "8080"
     try:
         listener = socket.create_server(("127.0.0.1", int(demo_port)))
@@ -71,7 +74,9 @@ def main() -> int:
         sys.exit(f"DEMO_PORT={demo_port!r}: {reason}: set DEMO_PORT to another port, such as 8081")
     site_host, site_port = listener.getsockname()
     site = f"http://{site_host}:{site_port}"
-    website = make_server(site_host, site_port, create_app(service), threaded=True, fd=listener.fileno())
+    website = make_server(
+        site_host, site_port, create_app(f"http://{host}:{port}"), threaded=True, fd=listener.fileno()
+    )
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # the lines are the service's
     print(f"The form: {site}   What arrived: {site}/inbox", flush=True)  # noqa: T201
     # A process group of its own keeps the terminal's signals away: a worker can hang when one comes twice.

@@ -14,6 +14,7 @@ from tools.demo import main
 
 REFUSED = {
     "a unix socket": ("BIND", "unix:/run/demo.sock", "the demo needs HOST:PORT, because"),
+    "an address that is taken": ("BIND", "127.0.0.1:{taken}", "something answers there already: set BIND to another"),
     "a port that is taken": ("DEMO_PORT", "{taken}", "Address already in use: set DEMO_PORT to another port"),
     "a fault of the service's settings": ("THREADS", "0", "expected a number from 1 to 1024"),
 }
@@ -26,6 +27,7 @@ def test_a_fault_of_the_settings_is_said_in_one_line(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         value = value.format(taken=taken.getsockname()[1])
+        monkeypatch.setenv("BIND", f"127.0.0.1:{free_port()}")
         monkeypatch.setenv(name, value)
         with pytest.raises(SystemExit) as end:
             main()
