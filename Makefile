@@ -21,7 +21,7 @@ reference: need-reference $(VENV)/.dev $(NPM) ## Build build/reference.html (BAS
 	$(BIN)/python -m tools.reference '$(BASE_URL)'
 
 ##@ Develop
-deps: ## Install what 'make check' and CI need besides Python, or another target: make deps FOR=nightly
+deps: ## Install what CI needs besides Python (for another target: make deps FOR=nightly)
 	@tools/programs install $(or $(FOR),check test-attack test-monitoring test-mta)
 test: $(VENV)/.dev ## Run the tests that need only Python, or some: make test ARGS="tests/api -k captcha"
 	$(BIN)/$(or $(MEASURED),python) -m pytest $(ARGS)
