@@ -93,7 +93,7 @@ $(VENV)/.run $(VENV)/.dev:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/it")'
 	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(@D) --clear || { echo "Please install Debian's package python3-venv" >&2; exit 1; }
 	@echo "Installing the libraries of $< into $(@D)"
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r $< || { echo "Is the network there?" >&2; exit 1; }
 	@touch $@ $(@D)/.run
 $(NPM): tools/package-lock.json
 	npm --prefix tools ci --loglevel=error --ignore-scripts --no-audit --no-fund
