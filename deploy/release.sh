@@ -70,7 +70,7 @@ lead_nginx() {
 
 # A session that ends in the middle would leave the link at one release and an instance at another.
 use_release() {
-    local release=$1 previous unit back moved=()
+    local release=${1#*+} previous unit back moved=() # `version` puts 1.0.0+ before the name
     # A path would lead out of releases/.
     [[ $release != */* && -e releases/$release/.whole ]] || fail "there is no whole release '$release' in $PWD/releases"
     "releases/$release/deploy/public-web-interface" check ||

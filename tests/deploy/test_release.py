@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from app.release import VERSION
 from tests.deploy.site import (
     DEPLOY,
     NO_MAIL_SERVER,
@@ -277,7 +278,10 @@ def test_an_instance_keeps_its_release_as_long_as_it_lives(machine: Machine) -> 
     assert machine.running() == {"0": "two", "1": "one"}
 
 
-def test_an_upgrade_restarts_one_instance_after_the_other_and_says_how_to_go_back(machine: Machine) -> None:
+@pytest.mark.parametrize("version", ["", f"{VERSION}+"], ids=["as it is told", "as version names it"])
+def test_an_upgrade_restarts_one_instance_after_the_other_and_says_how_to_go_back(
+    machine: Machine, version: str
+) -> None:
     assert machine.release_sh("use").returncode == 0
     machine.meanwhile.clear()
 
@@ -288,7 +292,8 @@ def test_an_upgrade_restarts_one_instance_after_the_other_and_says_how_to_go_bac
     assert machine.meanwhile == [{"1": "one"}, {"0": "two"}]
     (told,) = re.findall("^To go back: (.*)$", installed.stdout, re.MULTILINE)
 
-    back = machine.run(*shlex.split(told))
+    *command, release = shlex.split(told)
+    back = machine.run(*command, version + release)
 
     assert back.returncode == 0, back.stderr
     assert machine.running() == {"0": "one", "1": "one"}

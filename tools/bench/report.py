@@ -21,7 +21,7 @@ _PAGE = """\
 # Performance
 
 `make bench` measures this service beside others and rewrites this page. What is compared takes turns. A figure is the
-median of the rounds, and a ratio is the median of their ratios.
+median of the rounds, and a ratio is the median of the rounds' ratios.
 
 gunicorn runs one worker of 32 threads on one core; wrk and the mail server run on another. wrk sends requests over 16
 connections (4 for the forms at 20 ms an answer) for a second, each from a new client address. A form goes to the disk,
