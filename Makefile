@@ -48,7 +48,7 @@ check: need-check $(VENV)/.dev $(NPM) ## Run the linters and tests that every ch
 	$(BIN)/coverage erase
 	@$(MAKE) --jobs=$(or $(JOBS),2) --keep-going --output-sync=target $(CHECKS) MEASURED="coverage run"
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report && $(BIN)/coverage report --include=app/ratelimit/shared.py
-nightly: need-nightly $(VENV)/.dev $(NPM) ## Run what takes too long for each change: more load, Firefox, DKIM, Prometheus (an hour)
+nightly: need-nightly $(VENV)/.dev $(NPM) ## Run what takes too long for each change: more load, Firefox, DKIM, Prometheus (20 minutes)
 	PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going test-deploy test-browser test-mta test-monitoring test-attack; status=$$?; \
 	$(MAKE) --keep-going test-message test-container test-bounds fuzz && exit $$status
 lint: $(VENV)/.dev ## Run the linters and the type checker
@@ -73,12 +73,12 @@ test-container: need-test-container $(VENV)/.dev ## Build the image on a bare De
 	$(BIN)/uvx --quiet kubernetes-validate@1.37.0 --strict deploy/kubernetes.yaml
 	$(AS_ROOT) $(PYTEST) tests/container
 # The tools of the tests stay those of the lock file.
-test-bounds: need-test-bounds $(VENV)/.dev ## Test with the lowest and with the newest libraries that setup.cfg allows (10 minutes)
+test-bounds: need-test-bounds $(VENV)/.dev ## Test with the lowest and with the newest libraries that setup.cfg allows (5 minutes)
 	for bound in lowest-direct highest; do $(MAKE) VENV=.venv-$$bound .venv-$$bound/.dev && \
 		$(BIN)/uv pip compile -q --upgrade --resolution $$bound --extra metrics --extra redis setup.cfg -o .venv-$$bound/bound.txt && \
 		$(BIN)/uv pip install -q --python .venv-$$bound -r .venv-$$bound/bound.txt && \
 		$(MAKE) VENV=.venv-$$bound test $(if $(ARGS),,test-redis) || exit 1; done
-fuzz: need-fuzz $(VENV)/.dev ## Try tens of thousands of hostile requests, and new cases of all properties (half an hour)
+fuzz: need-fuzz $(VENV)/.dev ## Try tens of thousands of hostile requests, and new cases of all properties (5 minutes)
 	FUZZ_CASES=8000 $(PYTEST) --hypothesis-show-statistics tests/fuzz tests/clients tests/ratelimit tests/redis tests/test_mailbox.py
 bench: need-bench $(VENV)/.dev ## Measure the service beside others and rewrite docs/performance.md (3 minutes)
 	$(BIN)/uv venv -q --clear --python $(BIN)/python .venv-bench && $(BIN)/uv pip sync -q --require-hashes --python .venv-bench tools/bench/requirements.txt
