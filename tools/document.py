@@ -43,6 +43,14 @@ NUMBERS = {
 }
 """The numbers in the prose."""
 CODES = {str(code): code for code in ErrorCode}
+FIELDS = ContactSchema().fields
+LENGTHS = {
+    name: rule.max
+    for name, field in FIELDS.items()
+    for rule in field.validators
+    if isinstance(rule, Length) and rule.max
+}
+"""How long each text of a form may be, in characters."""
 
 ANSWERS = {
     "ApiIndex": "/api",
@@ -94,16 +102,14 @@ def _choices(schemas: Node) -> None:
 def _fields(schemas: Node) -> None:
     """The contact fields, as JSON and as a form: a new one is described by its label."""
     for name, type_ in (("ContactRequest", ["string", "null"]), ("ContactForm", "string")):
-        written, fields = schemas[name]["properties"], ContactSchema().fields
+        written = schemas[name]["properties"]
         schemas[name]["properties"] = {
             field: written.get(field) or {"type": type_, "description": f"{LABELS.get(field, field)}."}
-            for field in fields
+            for field in FIELDS
         }
-        schemas[name]["required"] = [field for field, its in fields.items() if its.required]
-        for field, its in fields.items():
-            for rule in its.validators:
-                if isinstance(rule, Length):
-                    schemas[name]["properties"][field]["maxLength"] = rule.max
+        schemas[name]["required"] = [field for field, its in FIELDS.items() if its.required]
+        for field, length in LENGTHS.items():
+            schemas[name]["properties"][field]["maxLength"] = length
         for field in ("captcha_expected", "captcha_input"):
             schemas[name]["properties"][field] |= {
                 "pattern": f"^(.{{{CAPTCHA_LENGTH}}})?$",

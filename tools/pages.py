@@ -7,12 +7,12 @@ import json
 import re
 from textwrap import fill
 
-from marshmallow.validate import Length, OneOf
+from marshmallow.validate import OneOf
 
 from app import API_POLICY, CONTACT_POLICY, envelope
 from app.api.root import DOCUMENT_FILE
 from app.api.v1 import ACCEPTED
-from app.contact.schema import LABELS, ContactSchema
+from app.contact.schema import LABELS
 from app.errors import ErrorCode
 from app.mail import health
 from app.mail.kept import GIVE_UP_AFTER, GIVE_UP_TRIES, LONGEST_PAUSE
@@ -20,7 +20,8 @@ from app.mail.spool import UNFINISHED_SECONDS
 from app.ratelimit import shared
 from app.settings import NOTICE_PERIOD_DAYS, OF_A_KIND, VARIABLES
 from tools import ROOT, put, put_all
-from tools.document import CODES, KIB, failure
+from tools.document import CODES, FIELDS, KIB, LENGTHS, failure
+from tools.layout import WIDTH
 
 LATE = round(shared.TIMEOUT * 1000)
 NUMBERS: dict[str, dict[str, object]] = {
@@ -51,9 +52,6 @@ IN_WORDS = {
     "RATE_LIMIT_STORAGE": "in the process",
 }
 """The defaults that the table describes in place of showing them."""
-
-
-FIELDS = ContactSchema().fields
 
 
 def readme(page: str) -> str:
@@ -116,12 +114,8 @@ def table(page: str, name: str, rows: dict[tuple[str, ...], str]) -> str:
 def _rules(name: str) -> tuple[str, str]:
     """Whether a field is required, and what it takes."""
     field = FIELDS[name]
-    takes = ""
-    for rule in field.validators:
-        if isinstance(rule, Length):
-            takes = f"{rule.max} characters"
-        elif isinstance(rule, OneOf):
-            takes = ", ".join(rule.choices)
+    choices = [", ".join(rule.choices) for rule in field.validators if isinstance(rule, OneOf)]
+    takes = f"{LENGTHS[name]} characters" if name in LENGTHS else "".join(choices)
     return "yes" if field.required else "no", takes
 
 
@@ -129,15 +123,15 @@ def _read_as(name: str) -> str:
     return f"What the sales team reads as *{LABELS[name]}*" if name in LABELS else ""
 
 
-def example(settings: str) -> str:
+def example(text: str) -> str:
     """The example with the default of each setting that stands in a comment, and with each kind of form.
 
     Those of v1's end have none and show a value. BIND stays empty, because the unit sets it.
     """
     kinds = "".join(f"#{name}=\n" for name in OF_A_KIND.values())
-    settings = put(settings, r"(?:#SALES_EMAIL_\w+=\n)+", kinds)
+    text = put(text, r"(?:#SALES_EMAIL_\w+=\n)+", kinds)
     commented = re.compile(r"^#(?!API_V1_|BIND=)([A-Z0-9_]+)=.*", re.MULTILINE)
-    return commented.sub(lambda line: f"#{line[1]}={DEFAULTS[line[1]] or ''}", settings)
+    return commented.sub(lambda line: f"#{line[1]}={DEFAULTS[line[1]] or ''}", text)
 
 
 def nginx_answers(text: str) -> str:
@@ -165,10 +159,6 @@ def contributing(page: str) -> str:
     for folder in sorted(path.parent for path in (ROOT / "app").rglob("__init__.py")):
         says = re.split(r"[:.]", ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "")[0]
         modules = ", ".join(sorted(path.stem for path in folder.glob("[!_]*.py")))
-        lines.append(
-            fill(
-                f"- `{folder.relative_to(ROOT)}/`, {says[0].lower()}{says[1:]}: {modules}", 120, subsequent_indent="  "
-            )
-            + "\n"
-        )
+        line = f"- `{folder.relative_to(ROOT)}/`, {says[0].lower()}{says[1:]}: {modules}"
+        lines.append(fill(line, WIDTH, subsequent_indent="  ") + "\n")
     return put(page, r"(?ms)^- `app/`.*?(?=^- `deploy/`)", "".join(lines))

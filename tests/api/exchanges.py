@@ -9,15 +9,14 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from marshmallow.validate import Length
 from werkzeug.test import Client, TestResponse
 
 from app import API_POLICY, CONTACT_POLICY
 from app.api.v1 import ACCEPTED
-from app.contact.schema import ContactSchema
 from app.kinds import FORM_TYPES
 from tests.client import DOCUMENT
 from tests.factories import REQUEST_ID, SUNSET, WRONG_BODY
+from tools.document import LENGTHS
 
 NOW = "2030-05-01T12:00:00.5"
 """When each row is asked."""
@@ -186,13 +185,6 @@ def faulty(*names: str) -> dict[str, Any]:
     return {"error.details.fields": {*names}}
 
 
-LENGTHS = {
-    name: rule.max
-    for name, field in ContactSchema().fields.items()
-    for rule in field.validators
-    if isinstance(rule, Length) and rule.max
-}
-"""How long each text may be."""
 OPTIONAL = (*LENGTHS, "ts", "captcha_expected", "captcha_input", "_bp_check", "x")
 OF_ANOTHER_TYPE = {"_bp_check": ["x"], "ts": "ayer", "captcha_expected": 12345, "captcha_input": {}}
 """Wrong values of the fields that are checked early."""

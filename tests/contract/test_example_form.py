@@ -15,9 +15,9 @@ from app.contact.schema import MAX_ADDRESS_BYTES, ContactSchema
 from app.contact.submission import HONEYPOT
 from app.errors import ErrorCode
 from app.kinds import FORM_TYPES
-from tests.api.exchanges import LENGTHS
 from tests.factories import make_settings
 from tests.server.gunicorn import ROOT
+from tools.document import LENGTHS
 
 FOLDER = ROOT / "docs" / "contact-form"
 MODULE = (FOLDER / "contact-form.js").read_text()
