@@ -1,4 +1,4 @@
-"""Writes and lays out what the code knows: ``make docs`` and ``make format``."""
+"""What a developer runs, and what its parts share: ``make docs``, ``format``, ``demo``, ``reference`` and ``bench``."""
 
 import re
 from collections.abc import Mapping

@@ -150,7 +150,7 @@ def one_refused(machine: Machine) -> None:
     refuse(machine.mail_dir, 1)
 
 
-VERSION = (
+SAID_OF_VERSION = (
     rf"{re.escape(VERSION)}\+{RELEASE}\nPython {re.escape(sys.version.partition(' ')[0])}\n(.*\n)?(?i:gunicorn)==\d.*"
 )
 TWO_FAULTS = sets(SMTP_PORT="x", SMTP_USERNAME="web")
@@ -164,7 +164,7 @@ BY_ROOT: dict[str, Typed] = {
     "check": ("check", 0, "The settings can be used.\n", "", nothing),
     "check, with two faults": ("check", 1, "", "SMTP_PORT=.*\nSMTP_PASSWORD .*\n", TWO_FAULTS),
     "restart": ("restart", 0, "release.sh use\n", "", nothing),
-    "version, whatever the settings": ("version", 0, VERSION, "", TWO_FAULTS),
+    "version, whatever the settings": ("version", 0, SAID_OF_VERSION, "", TWO_FAULTS),
     "no words": ("", 2, "", USAGE, nothing),
     "another word": ("check x", 2, "", USAGE, nothing),
 }
