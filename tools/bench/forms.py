@@ -28,18 +28,18 @@ PAUSE = 0.5
 def measure() -> list[Figure]:
     """The figures of forms that a mail server takes."""
     fast, slow = start_mail_server(), start_mail_server(SLOW)
+    many = partial(load, path=FORM, method="POST")
+    few = partial(many, connections=FEW)
     servers = {
-        "fast": (service(**fast), 16),
-        "no hand-over": (service("tools.bench.rivals.senders:no_hand_over()", **fast), 16),
-        "slow, kept": (service(**slow), FEW),
-        "slow, new": (service("tools.bench.rivals.senders:new_connections()", **slow), FEW),
+        "fast": (service(**fast), many),
+        "no hand-over": (service("tools.bench.rivals.senders:no_hand_over()", **fast), many),
+        "slow, kept": (service(**slow), few),
+        "slow, new": (service("tools.bench.rivals.senders:new_connections()", **slow), few),
     }
     with ExitStack() as stack:
-        loads = {
-            name: partial(load, stack.enter_context(server).port, FORM, method="POST", connections=connections)
-            for name, (server, connections) in servers.items()
-        }
-        rounds = interleaved(loads)
+        rounds = interleaved(
+            {name: partial(send, stack.enter_context(server).port) for name, (server, send) in servers.items()}
+        )
     p50 = f"A form at {SLOW} ms an answer of the mail server, p50"
     return [
         Figure(
