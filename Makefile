@@ -49,7 +49,7 @@ check: need-check $(VENV)/.dev $(NPM) ## Run the linters and tests that every ch
 	@$(MAKE) --jobs=$(or $(JOBS),2) --keep-going --output-sync=target $(CHECKS) MEASURED="coverage run"
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report && $(BIN)/coverage report --include=app/ratelimit/shared.py
 nightly: need-nightly $(VENV)/.dev $(NPM) ## Run what takes too long for each change: more load, Firefox, DKIM, Prometheus (20 minutes)
-	PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going test-deploy test-browser test-mta test-monitoring test-attack; status=$$?; \
+	PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going test test-deploy test-browser test-mta test-monitoring test-attack; status=$$?; \
 	$(MAKE) --keep-going test-message test-container test-bounds fuzz && exit $$status
 lint: $(VENV)/.dev ## Run the linters and the type checker
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

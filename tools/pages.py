@@ -14,7 +14,7 @@ from app.api.root import DOCUMENT_FILE
 from app.api.v1 import ACCEPTED
 from app.contact.schema import LABELS
 from app.errors import ErrorCode
-from app.mail import health
+from app.mail import health, redelivery
 from app.mail.kept import GIVE_UP_AFTER, GIVE_UP_TRIES, LONGEST_PAUSE
 from app.mail.spool import UNFINISHED_SECONDS
 from app.ratelimit import shared
@@ -32,7 +32,9 @@ NUMBERS: dict[str, dict[str, object]] = {
     "docs/mail.md": {
         r"\d+ days and at least \d+ attempts": f"{GIVE_UP_AFTER // 86_400} days and at least {GIVE_UP_TRIES} attempts",
         r"(?<=given up after )\d+(?= days)": GIVE_UP_AFTER // 86_400,
-        r"(?<=up to )\d+(?= hours)": LONGEST_PAUSE // 3600,
+        r"(?<=later )\d+(?= minutes)": LONGEST_PAUSE // 60,
+        r"(?<=after a failure one in )\d+": round(redelivery.LONGEST_GAP),
+        r"(?<=tried for )\d+": round(redelivery.SILENCE) // 60,
         r"(?<=`tmp/` after )\d+(?= hours)": UNFINISHED_SECONDS // 3600,
         r"(?<=the mail server every )\d+": round(health.CHECK_INTERVAL),
     },

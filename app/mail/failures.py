@@ -49,11 +49,6 @@ class Failure:
     sentence: str = field(repr=False)  # one line for the operator, with the server's text: not for a log
 
     @property
-    def asks_for_patience(self) -> bool:
-        """True after a 4xx: the mail server takes no message now."""
-        return self.code.startswith("4")
-
-    @property
     def lets_others_go_on(self) -> bool:
         """True when another message may go through now."""
         return self.about in (About.MESSAGE, About.LOCAL)

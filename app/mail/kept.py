@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from app.mail.message import reference
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 60, 4 * 3600
+SHORTEST_PAUSE, LONGEST_PAUSE = 60, 3600
 """Bounds in seconds of the pause after an attempt. Within them it is the age of the message (Postfix's qmgr(8))."""
 GIVE_UP_AFTER, GIVE_UP_TRIES = 5 * 86_400, 10
-"""The age in seconds (RFC 5321, section 4.5.4.1) and the attempts after which a failure is the last one. So a clock
-that was wrong for a moment ends nothing."""
+"""The age in seconds (RFC 5321, section 4.5.4.1) and the attempts after which there is no other one. It takes both, and
+the age by the clock as it is now, so that a clock that was wrong for a moment ends nothing."""
 SENDING, DOUBT = ".sending", ".doubt"
 """The marks of a message whose content is being sent, and of one whose content was sent without a reply."""
 
@@ -88,15 +88,15 @@ def first_name(nanoseconds: int, process: int, local_part: str, form_type: str) 
     return f"{nanoseconds:011}.{process}.{local_part},tries=0,last={nanoseconds / 1e9:.3f},waiting=.{form_type}"
 
 
-def read_path(path: str, *, has_server: bool) -> Kept | None:
+def read_path(path: str, now: float, *, has_server: bool) -> Kept | None:
     """The message at a path below MAIL_DIR, by its name; None for a file that the service has not named."""
     match = _NAME.fullmatch(path)
     if match is None:
         return None
     unique, nanoseconds, local_part, tries, last, verdict, code, form_type, mark = match.groups()
     stored_at, last_at = int(nanoseconds) / 1e9, float(last)
-    is_last = int(tries) >= GIVE_UP_TRIES and last_at - stored_at >= GIVE_UP_AFTER
-    state = State.GIVEN_UP if is_last else State.WAITING
+    is_over = int(tries) >= GIVE_UP_TRIES and now - stored_at >= GIVE_UP_AFTER
+    state = State.GIVEN_UP if is_over else State.WAITING
     if mark or verdict == "refused":
         state = State.IN_DOUBT if mark else State.REFUSED
     known = (stored_at, unique, path, local_part, form_type, int(tries), last_at, code, mark is not None)

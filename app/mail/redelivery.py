@@ -1,18 +1,24 @@
-"""Rounds in the background: what is due in MAIL_DIR is handed over again, the oldest first."""
+"""Rounds in the background: what is due in MAIL_DIR is handed over again.
+
+Messages with the fewest attempts go first, the oldest of them first, with a gap of one second. A failure of the mail
+server makes it ten seconds, and each delivery shortens it by 3 %; a message left in doubt makes one of eight minutes.
+"""
 
 import logging
 import math
 import time
+from operator import attrgetter
 
 from app.loop import Loop
 from app.mail.failures import About, failure_of
-from app.mail.kept import SHORTEST_PAUSE, Census, Kept, State
+from app.mail.kept import Census, Kept
 from app.mail.mailer import Mailer
 from app.mail.spool import Spool
 
 INTERVAL = 10.0  # seconds from one round to the next
 SHARE = 0.005  # of the time may go into reading MAIL_DIR, so the rounds of a large store are longer
-GAP, LONGEST_GAP = 1.0, 60.0  # seconds between two messages; they double after each 4xx until nothing is waiting
+GAP, LONGEST_GAP = 1.0, 10.0  # seconds from one attempt to the next
+SILENCE = 480.0  # seconds without an attempt after one that left its message in doubt
 REST = 900.0  # seconds without an attempt for a message that this machine cannot read or rename
 
 logger = logging.getLogger(__name__)
@@ -28,7 +34,7 @@ class Redelivery:
         self._spool = spool
         self._passes: bool | None = None  # the newest check of the mail server
         self._server_back_at = -math.inf  # by the monotonic clock
-        self._gap, self._last_at = GAP, -math.inf
+        self._gap, self._next_at = GAP, -math.inf
         self._resting: dict[str, float] = {}
 
     def server_checked(self, passed: bool) -> None:  # noqa: FBT001 - a callback of the health
@@ -46,8 +52,6 @@ class Redelivery:
             kept = self._spool.kept()
             self.census = Census(kept)
             end = max(end, begun + (time.monotonic() - begun) / SHARE)
-            if self.census.age(State.WAITING, time.time()) < SHORTEST_PAUSE:  # a form may be in its first attempt
-                self._gap = GAP
             willing = self._passes is not False and self._spool.is_writable()
             if self._mailer.sender and self._spool.leads(willing=willing):
                 self._hand_over(kept, end)
@@ -58,37 +62,39 @@ class Redelivery:
         return max(0.0, end - time.monotonic())
 
     def _hand_over(self, messages: list[Kept], end: float) -> None:
-        """Hand over what is due, until the mail server takes nothing more or the next round begins."""
+        """Hand over what is due, until the next round begins or the check of the mail server fails."""
         now = time.time()
         back_at = now - (time.monotonic() - self._server_back_at)  # a clock that was set back moves it, too
-        for kept in [each for each in messages if each.is_due(now, back_at)]:
-            if self._resting.get(kept.path, 0.0) < time.monotonic() and not (self._waits(end) and self._try(kept)):
-                return
+        for kept in sorted(messages, key=attrgetter("tries")):  # those with equal tries stay in the order of their age
+            is_due = kept.is_due(now, back_at) and self._resting.get(kept.path, 0.0) < time.monotonic()
+            if is_due and self._waits(end):
+                self._try(kept)
 
     def _waits(self, end: float) -> bool:
         """Wait for the gap and for the live forms, which go first; returns False when the round is over before."""
         while self._passes is not False and not self.loop.is_stopping and time.monotonic() < end:
-            left = max(0.0, self._last_at + self._gap - time.monotonic())
+            left = max(0.0, self._next_at - time.monotonic())
             if not left and not self._mailer.bulkhead.waiting:
                 return True
             self.loop.pause(min(left or 0.1, end - time.monotonic()))
         return False
 
-    def _try(self, kept: Kept) -> bool:
-        """Try one message, unless somebody else does; returns False after a failure that is not its own."""
+    def _try(self, kept: Kept) -> None:
+        """Try one message, unless somebody else does, and set the gap by what becomes of it."""
         attempt = kept.local_part, kept.tries + 1
         try:
             with self._spool.claim(kept) as claim:
                 if claim:
-                    self._last_at = time.monotonic()
+                    self._next_at = time.monotonic() + self._gap
                     self._mailer.redeliver(claim)
+                    self._gap = max(GAP, 0.97 * self._gap)
                     logger.info("message %s delivered in attempt %d", *attempt)
         except Exception as error:  # noqa: BLE001 - the next message must have its turn
             failure = failure_of(error)
             logger.warning("message %s was not delivered in attempt %d: %s", *attempt, failure.logged)
             if failure.about is About.LOCAL:
                 self._resting[kept.path] = time.monotonic() + REST
-            elif failure.asks_for_patience:
-                self._gap = min(2 * self._gap, LONGEST_GAP)
-            return failure.lets_others_go_on
-        return True
+            elif failure.about is About.IN_DOUBT:
+                self._next_at = time.monotonic() + SILENCE
+            elif failure.about is About.SERVER:
+                self._gap, self._next_at = LONGEST_GAP, time.monotonic() + LONGEST_GAP

@@ -84,7 +84,7 @@ class Spool:
 
     def message_at(self, path: str) -> Kept | None:
         """The message at a path below MAIL_DIR, by its name; None for another file."""
-        return read_path(path, has_server=self._has_server)
+        return read_path(path, time.time(), has_server=self._has_server)
 
     def prepare(self) -> None:
         """Make the Maildir, private to this user; raises OSError."""

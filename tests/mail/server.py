@@ -81,7 +81,8 @@ class SmtpServer:
 
     What ``replies`` does not mention goes well. The stages are connect, EHLO, STARTTLS, handshake, second EHLO (inside
     TLS), AUTH (or AUTH PLAIN), MAIL, RCPT (or a recipient's address), DATA, content (the middle of it), message (its
-    end) and NOOP. ``account`` is the one that may log in. ``on_message`` runs before a message is answered.
+    end, of all messages or of those to a recipient: message to ADDRESS) and NOOP. ``account`` is the one that may log
+    in. ``on_message`` runs before a message is answered.
     """
 
     replies: Replies = field(default_factory=dict)
@@ -267,7 +268,7 @@ class Connection:
         arrival = Arrival(self._sender, self._recipients, b"".join(lines), self._is_encrypted, self._username)
         self._server.arrivals.append(arrival)
         self._server.on_message()
-        reply = self._act("250 2.0.0 taken", "message")
+        reply = self._act("250 2.0.0 taken", *(f"message to {each}" for each in self._recipients), "message")
         if reply.startswith("250"):
             self._server.taken.append(arrival)
         self._say(reply)

@@ -331,7 +331,7 @@ def test_list_shows_a_message_in_a_row_and_in_json_with_nothing_personal(
     assert mail("list", server=SmtpServer()).stdout.splitlines() == [
         "   AGE  FORM          REFERENCE  TRIES  LAST CODE               NEXT TRY   STATE     MESSAGE-ID",
         "   6 d  demo          -             35  TimeoutError            -          given up  6",
-        "   2 h  ventas        -              4  451                     in 1 h     waiting   2",
+        "   2 h  ventas        -              4  451                     in 48 min  waiting   2",
         "50 min  distribuidor  -              1  -                       -          in doubt  4",
         f" 1 min  demo          3F0C-9A1B      0  -                       now        waiting   {FORM}",
     ]
@@ -342,7 +342,7 @@ def test_list_shows_a_message_in_a_row_and_in_json_with_nothing_personal(
     ] * len(messages)
     assert [tuple(message.values()) for message in messages] == [
         ("6", None, "given up", 35, "TimeoutError", "07:45:00Z", None, "2026-11-16T08:00:00Z", 518_400, "demo"),
-        ("2", None, "waiting", 4, "451", "07:48:20Z", "09:38:20Z", "05:58:20Z", 7_300, "ventas"),
+        ("2", None, "waiting", 4, "451", "07:48:20Z", "08:48:20Z", "05:58:20Z", 7_300, "ventas"),
         ("4", None, "in doubt", 1, None, "07:10:01Z", None, "07:10:00Z", 3_000, "distribuidor"),
         (FORM, "3F0C-9A1B", "waiting", 0, None, None, "07:59:30Z", "07:58:30Z", 90, "demo"),
     ]
