@@ -4,7 +4,6 @@ import errno
 import fcntl
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -103,11 +102,10 @@ class Spool:
         self.probe()
 
     def probe(self) -> None:
-        """Raise OSError when no message could be stored or removed now. Nothing that it makes stays."""
-        for folder in FOLDERS:
-            # A file without a name disappears even when the process is killed.
-            with tempfile.TemporaryFile(dir=self.absolute(folder), buffering=0) as probe:
-                _write(probe.fileno(), bytes(2**16))  # few messages are larger
+        """Raise OSError when no message could be stored and removed now. It stores one under a name that is hidden."""
+        name = first_name(time.time_ns(), os.getpid(), "probe", "")
+        os.close(self._place(name, f"new/.{name}", bytes(2**16)))  # few messages are larger
+        os.unlink(self.absolute(f"new/.{name}"))
 
     def is_writable(self) -> bool:
         """True when messages can be renamed and removed, even if the disk has no room for another one."""
@@ -124,19 +122,8 @@ class Spool:
         kept = self.message_at(f"new/{name}")
         if kept is None:
             raise ValueError("the Message-ID or the kind of form does not fit into the name of a file")
-        unfinished = self.absolute(f"tmp/{name}")
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            _lock(descriptor)
-            _write(descriptor, message.content.replace(b"\r\n", b"\n"))  # a Maildir uses the line ends of its system
-            os.fsync(descriptor)  # a power cut must not leave a name without its message
-            os.rename(unfinished, self.absolute(kept.path))
-        except BaseException:
-            os.close(descriptor)
-            with suppress(OSError):
-                os.unlink(unfinished)
-            raise
-        return Claim(self, kept, descriptor)
+        # A Maildir uses the line ends of its system.
+        return Claim(self, kept, self._place(name, kept.path, message.content.replace(b"\r\n", b"\n")))
 
     def kept(self) -> list[Kept]:
         """All messages, the oldest first; one that is renamed meanwhile may be missing. Raises OSError.
@@ -200,6 +187,22 @@ class Spool:
                             claim.discard()
                             removed += 1
         return removed
+
+    def _place(self, name: str, path: str, content: bytes) -> int:
+        """Write a file in tmp/ and move it to its path; returns its descriptor, which is locked. Raises OSError."""
+        unfinished = self.absolute(f"tmp/{name}")
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            _lock(descriptor)
+            _write(descriptor, content)
+            os.fsync(descriptor)  # a power cut must not leave a name without its message
+            os.rename(unfinished, self.absolute(path))
+        except BaseException:
+            os.close(descriptor)
+            with suppress(OSError):
+                os.unlink(unfinished)
+            raise
+        return descriptor
 
     def _messages_in(self, folder: str) -> Iterator[Kept]:
         with suppress(FileNotFoundError), os.scandir(self.absolute(folder)) as files:  # it may not have been made yet

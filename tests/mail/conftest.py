@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import time
@@ -141,6 +142,26 @@ def mail(mail_dir: Path) -> MailCommand:
         return Flask(__name__).test_cli_runner().invoke(commands, args, input=input)
 
     return run
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the disk is told, in its order; no test can take the power from the disk and look what is left."""
+    calls: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def recording_fsync(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        calls.append(f"fsync {path.name if path.is_dir() else path.parent.name + '/file'}")
+        fsync(descriptor)
+
+    def recording_rename(old: str, new: str) -> None:
+        calls.append(f"rename {Path(old).parent.name} {Path(new).parent.name}")
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", recording_fsync)
+    monkeypatch.setattr(os, "rename", recording_rename)
+    return calls
 
 
 def keep(mail_dir: Path, message: Message, state: str = "new", *, age: float | None = None) -> Kept:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import nullcontext
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -24,26 +23,6 @@ def test_half_of_the_threads_may_hand_over_and_a_quarter_wait_for_a_quarter_of_t
     make_mailer(SmtpServer(), THREADS="8", SMTP_TIMEOUT="40")
 
     bulkhead.assert_called_once_with(slots=4, waiting_room=2, patience=10)
-
-
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the disk is told, in its order; no test can take the power from the disk and look what is left."""
-    calls: list[str] = []
-    fsync, rename = os.fsync, os.rename
-
-    def recording_fsync(descriptor: int) -> None:
-        path = Path(f"/proc/self/fd/{descriptor}").readlink()
-        calls.append(f"fsync {path.name if path.is_dir() else path.parent.name + '/file'}")
-        fsync(descriptor)
-
-    def recording_rename(old: str, new: str) -> None:
-        calls.append(f"rename {Path(old).parent.name} {Path(new).parent.name}")
-        rename(old, new)
-
-    monkeypatch.setattr(os, "fsync", recording_fsync)
-    monkeypatch.setattr(os, "rename", recording_rename)
-    return calls
 
 
 MOVES: dict[str, tuple[Replies | None, list[str]]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import fcntl
 import mailbox
 import os
@@ -15,6 +16,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from app.mail.health import MailHealth
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from app.mail.redelivery import Redelivery
@@ -152,6 +154,28 @@ def test_a_disk_that_takes_a_part_of_a_message_stops_the_start_and_stores_nothin
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
+    assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("step", ["fcntl.flock", "os.write", "os.fsync", "os.rename", "os.unlink"])
+def test_a_file_system_without_a_step_of_storing_stops_the_start_and_shows_in_the_health_and_the_status(
+    mail: MailCommand, mail_dir: Path, make_mailer: MakeMailer, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    health = MailHealth(make_mailer(), Spool(mail_dir), Mock())
+    monkeypatch.setattr(step, Mock(side_effect=OSError(errno.ENOLCK, "No locks available")))
+
+    with pytest.raises(SettingsError, match="No locks available"):
+        require_mail_dir(mail_dir)
+    health.checks[-1].run()
+    assert health.latest()[:3] == (False, None, "fail")
+    assert mail("status").stdout == f"CRITICAL - MAIL_DIR='{mail_dir}' takes no message: No locks available\n"
+
+
+@pytest.mark.needs("/proc")
+def test_a_check_takes_the_way_of_a_message_and_leaves_nothing(mail_dir: Path, calls: list[str]) -> None:
+    Spool(mail_dir).check()
+
+    assert calls == ["fsync tmp/file", "rename tmp new"]
     assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
 
 
