@@ -26,6 +26,8 @@ LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 T = TypeVar("T")
 
+NOBODY = "ventas@localhost"
+"""The recipient of messages when none is set: without a mail server they are stored."""
 PRIVATE_DIRECTORY = "a directory that this user can make or write and that nobody else can read"
 BASE_URL = "an http or https address without query or fragment, whose path has no empty segment and no . or .."
 NAMED = 'alone or after a name, as in Formulario web <web@example.com> or "Ventas, Uruguay" <ventas@example.com>'
@@ -186,7 +188,7 @@ class Settings:
     smtp_password: str | None = setting(_credential, None, CREDENTIAL, secret=True)
     smtp_timeout: float = setting(_seconds, "10", f"seconds, above 0 and at most {MAX_TIMEOUT}")
     """Seconds for a complete hand-over to the mail server."""
-    sales_email: tuple[Mailbox, ...] = setting(parse_mailboxes, "ventas@localhost", MAILBOXES)
+    sales_email: tuple[Mailbox, ...] = setting(parse_mailboxes, NOBODY, MAILBOXES)
     sales_email_of: Mapping[str, tuple[Mailbox, ...] | None] = setting(parse_mailboxes, None, MAILBOXES)
     """The recipients of each kind of form, from SALES_EMAIL_<KIND>; None for those of SALES_EMAIL."""
     mail_from: Mailbox = setting(parse_mailbox, "web@localhost", f"one e-mail address, {NAMED}")
@@ -214,6 +216,11 @@ class Settings:
     def has_mail_server(self) -> bool:
         """True when messages are sent. Without one, as in development, they are stored."""
         return self.smtp_host is not None
+
+    @property
+    def names_recipients(self) -> bool:
+        """True when SALES_EMAIL or that of a kind of form is set."""
+        return any(mailbox.address != NOBODY for mailbox in self.all_recipients)
 
     def recipients(self, form_type: str) -> tuple[Mailbox, ...]:
         """The recipients of this kind of form, in the header and in the envelope."""

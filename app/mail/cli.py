@@ -41,7 +41,9 @@ OK, exit status 0
     none of the following
 WARNING, exit status 1
     the oldest waiting message is older than {listing.duration(WAITING_WARNING)},
-    or a message is refused or in doubt
+    or a message is refused, in doubt or stored,
+    or SMTP_HOST is not set and SALES_EMAIL is: forms reach nobody,
+    or MAIL_DIR has messages that this release cannot read
 CRITICAL, exit status 2
     the oldest waiting message is older than {listing.duration(WAITING_CRITICAL)},
     or a message is given up, or the mail server would take no message now,

@@ -24,6 +24,7 @@ _NAME = re.compile(
     r"(?::2,[A-Za-z]*)?"
 )
 """``new/TIME.PROCESS.LOCAL_PART,tries=N,last=TIME,VERDICT=CODE.KIND[.MARK]`` and a mail reader's flags."""
+_ALIKE = re.compile(r"(?:new|cur)/[0-9]{11,20}\.[0-9]+\.[!-~]+")
 
 
 class State(StrEnum):
@@ -101,6 +102,11 @@ def read_path(path: str, now: float, *, has_server: bool) -> Kept | None:
         state = State.IN_DOUBT if mark else State.REFUSED
     known = (stored_at, unique, path, local_part, form_type, int(tries), last_at, code, mark is not None)
     return Kept(*known, state if has_server else State.STORED)
+
+
+def is_unreadable(path: str) -> bool:
+    """True for a path below MAIL_DIR that looks like that of a message, whose name only another release can read."""
+    return _ALIKE.fullmatch(path) is not None and _NAME.fullmatch(path) is None
 
 
 class Census:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from app.mail.message import Message
 from app.mail.resolver import Resolver, own_name
@@ -28,6 +28,7 @@ PERMANENT = range(500, 600)
 _LOGGED_IN, _OK, _WILL_FORWARD, _GO_AHEAD, _CLOSING = 235, 250, 251, 354, 421
 _CHUNK = 16_384
 _LONGEST_REPLY = 65_536  # RFC 5321 allows 512 octets in a line (section 4.5.3.1.5) and any number of lines
+_ENHANCED = re.compile(rb"[245]\.\d{1,3}\.\d{1,3}(?!\S)")  # RFC 3463, section 2
 _REPLY = re.compile(rb"(?:\d{3}-.*\n)*+(\d{3})?.*\n")  # a hyphen follows the code in all lines but the last
 
 Reply = tuple[int, bytes]
@@ -207,22 +208,26 @@ class _Connection(smtplib.SMTP):
             raise smtplib.SMTPHeloError(code, text)
 
     def authenticate(self, username: str, password: str) -> None:
-        """Log in with the first mechanism that works. smtplib's ``login`` hides a refusal that ends the connection."""
+        """Log in with the first mechanism that works. smtplib's ``login`` hides a refusal that ends the connection.
+
+        What is raised has no words of the server, which can quote the password.
+        """
         self.user, self.password = username, password
         offered = self.esmtp_features.get("auth", "").split()
         failure: Exception = smtplib.SMTPNotSupportedError("the server offers no way of logging in that is known here")
         for name in [each for each in ("CRAM-MD5", "PLAIN", "LOGIN") if each in offered]:
             try:
                 code, text = self.auth(name, getattr(self, f"auth_{name.lower().replace('-', '_')}"))
-                if code == _LOGGED_IN:  # smtplib takes 503, too
+                if code == _LOGGED_IN:
                     return
-                failure = smtplib.SMTPAuthenticationError(code, text)
+                raise smtplib.SMTPAuthenticationError(code, text)  # smtplib takes 503, too
             except smtplib.SMTPAuthenticationError as error:
-                failure = error
+                status = _ENHANCED.match(cast("bytes", error.smtp_error))
+                failure = smtplib.SMTPAuthenticationError(error.smtp_code, status[0] if status else b"")
             except smtplib.SMTPServerDisconnected as error:
                 raise failure if isinstance(failure, smtplib.SMTPAuthenticationError) else error from None
             except (smtplib.SMTPException, ValueError) as error:  # no MD5 here (FIPS), or a challenge without sense
-                failure = error
+                failure = error if isinstance(error, ValueError) else smtplib.SMTPException(f"AUTH {name} does not end")
                 self.docmd("*")  # ends the exchange
         raise failure
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 
-from app.mail.kept import SENDING, Kept, State, first_name, read_path
+from app.mail.kept import SENDING, Kept, State, first_name, is_unreadable, read_path
 from app.mail.message import Message
 from app.settings import PRIVATE_DIRECTORY, Settings, SettingsError
 
@@ -138,6 +138,11 @@ class Spool:
                         kept = kept if claim else kept._replace(state=State.WAITING)  # noqa: PLW2901
                 found[kept.unique] = kept
         return sorted(found.values(), key=attrgetter("unique"))  # it begins with the time
+
+    def unreadable(self) -> list[str]:
+        """The paths below MAIL_DIR of what looks like messages of another release. Raises OSError."""
+        files = (path for folder in ("new", "cur") for path in Path(self.absolute(folder)).glob("*"))
+        return sorted(filter(is_unreadable, (f"{path.parent.name}/{path.name}" for path in files)))
 
     def read(self, kept: Kept) -> bytes:
         """The content of a message; raises OSError."""

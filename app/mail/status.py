@@ -23,7 +23,7 @@ class Level(IntEnum):
     CRITICAL = 2
 
 
-_LEVELS = {State.REFUSED: Level.WARNING, State.IN_DOUBT: Level.WARNING, State.GIVEN_UP: Level.CRITICAL}
+_LEVELS = dict.fromkeys((State.REFUSED, State.IN_DOUBT, State.STORED), Level.WARNING) | {State.GIVEN_UP: Level.CRITICAL}
 """The level of a single message in a state that only the operator can end."""
 
 
@@ -49,14 +49,18 @@ def _find(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level, str]
         return Level.CRITICAL, f"{mail_dir} takes no message: {error.strerror}"
     census = Census(spool.kept())
     numbers = ", ".join(f"{count} {state}" for state in State if (count := census.counts[state])) or "nothing is kept"
-    if mailer.sender is None:
-        return Level.OK, f"SMTP_HOST is not set; {numbers}"
     level = max((_LEVELS.get(state, Level.OK) for state in census.counts), default=Level.OK)
+    if unreadable := spool.unreadable():
+        level = max(level, Level.WARNING)
+        numbers += f", {len(unreadable)} that this release cannot read, such as {unreadable[0]}"
     if State.WAITING in census.oldest:
         age = max(0.0, time.time() - census.oldest[State.WAITING])
         numbers += f"; the oldest waits for {duration(age)}"
         if age > WAITING_WARNING:
             level = max(level, Level.CRITICAL if age > WAITING_CRITICAL else Level.WARNING)
+    if mailer.sender is None:
+        level = max(level, Level.WARNING if settings.names_recipients else Level.OK)
+        return level, f"SMTP_HOST is not set{': forms reach nobody' if level else ''}; {numbers}"
     try:
         mailer.sender.check()
     except OSError as error:

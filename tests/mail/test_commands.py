@@ -203,9 +203,17 @@ PLAYED |= {it: f"kept 1 new {90 * DAY} $ {it}\n! ...\n! Error: ...{said}\n= exit
 
 EXITS = {"OK": "", "WARNING": "\n= exit 1", "CRITICAL": "\n= exit 2"}
 WRONG = "SMTP_USERNAME=web\nSMTP_PASSWORD=x\nserver EHLO: 250-x / 250 AUTH PLAIN\nserver AUTH: 535 5.7.8 no"
+HALF_SET = "SMTP_HOST is not set: forms reach nobody"
+NEWER = f"new/{'9' * 19}.7.3,tries=1,last=1700000000.000,waiting=451.demo.held"
+UNREADABLE = f"2 that this release cannot read, such as {NEWER}"
 STATUSES = {
     "store unused": "OK - nothing is kept",
-    "kept 1 new; 2 refused\nserver none": "OK - SMTP_HOST is not set; 2 stored",
+    "store unused\nserver none": "OK - SMTP_HOST is not set; nothing is kept",
+    "kept 1 new; 2 refused\nserver none": "WARNING - SMTP_HOST is not set: forms reach nobody; 2 stored",
+    "server none\nSALES_EMAIL=ana@example.com": f"WARNING - {HALF_SET}; nothing is kept",
+    "server none\nSALES_EMAIL_DEMO=ana@example.com": f"WARNING - {HALF_SET}; nothing is kept",
+    "store newer": f"WARNING - nothing is kept, {UNREADABLE}",
+    "kept 1 new\nstore newer": f"WARNING - 1 waiting, {UNREADABLE}; the oldest waits for 0 s",
     "kept 1 new 900": "OK - 1 waiting; the oldest waits for 15 min",
     "kept 1 new 901; 2 new": "WARNING - 2 waiting; the oldest waits for 15 min",
     "kept 1 new 3600": "WARNING - 1 waiting; the oldest waits for 1 h",
@@ -215,7 +223,7 @@ STATUSES = {
     "kept 1 sending*": "OK - 1 waiting; the oldest waits for 0 s",
     f"kept {EACH}": "CRITICAL - 2 waiting, 2 in doubt, 1 refused, 1 given up; the oldest waits for 1 min",
     "kept 1 refused\nserver down": f"CRITICAL - {DOWN}; 1 refused",
-    WRONG: f"CRITICAL - {REFUSED} SMTP_USERNAME with SMTP_PASSWORD: 535 5.7.8 no; nothing is kept",
+    WRONG: f"CRITICAL - {REFUSED} SMTP_USERNAME with SMTP_PASSWORD: 535 5.7.8; nothing is kept",
     "store gone": "CRITICAL - MAIL_DIR='/mail' does not exist",
     "store new": "CRITICAL - MAIL_DIR='/mail' takes no message: Not a directory",
 }
@@ -251,6 +259,9 @@ def spoil(mail_dir: Path, how: str) -> None:
         case "new":
             (mail_dir / "new").rmdir()
             (mail_dir / "new").touch()
+        case "newer":  # beside what another program has stored
+            for path in (NEWER, f"{NEWER}:2,S", "new/1700000000.M1P7Q1.host", "new/.hidden"):
+                (mail_dir / path).touch()
         case "cut":
             (message,) = (mail_dir / "new").iterdir()
             message.write_bytes(message.read_bytes()[:-1])

@@ -188,5 +188,5 @@ def test_a_command_opens_no_message_that_it_does_not_show_or_delete_so_a_large_s
     monkeypatch.setattr(os, "open", calls[0])
     monkeypatch.setattr(builtins, "open", calls[1])
 
-    assert mail(*command.split()).exit_code == 0
+    assert mail(*command.split()).exit_code == (command == "status")  # a message that is stored is a warning
     assert ".demo" not in str([call.mock_calls for call in calls])
