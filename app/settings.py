@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date, timedelta
@@ -40,13 +41,19 @@ STORAGE_ADDRESS = (
 
 
 class SettingsError(SystemExit):
-    """The environment cannot be used.
+    """The environment cannot be used, as standard error says at once, in a line for each fault.
 
-    A ``SystemExit``, so that gunicorn, the flask command and a plain import all stop with these lines and no traceback.
+    A ``SystemExit``, so that gunicorn, the flask command and a plain import all stop without a traceback and with exit
+    status 78 (EX_CONFIG of sysexits.h). ``flask mail status``, which Nagios reads, stops in its own way.
     """
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__("\n".join(faults))
+        self.code = os.EX_CONFIG
+        print(self, file=sys.stderr)  # noqa: T201 - there is no log yet
+        if sys.argv[-2:] == ["mail", "status"]:
+            self.code = 2
+            print(f"CRITICAL - the settings cannot be used: {'; '.join(faults)}")  # noqa: T201
 
 
 def missing_extra(variable: str, extra: str) -> SettingsError:

@@ -257,12 +257,12 @@ def test_all_faults_are_reported_at_once(faults: Faults) -> None:
     assert sorted(line.partition("=")[0] for line in lines) == sorted(VARIABLES)
 
 
-def test_they_end_a_process_without_a_traceback(read: ReadEnv) -> None:
+def test_they_end_a_process_without_a_traceback(read: ReadEnv, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
         read(SMTP_PORT="x", THREADS="0")
 
-    assert isinstance(raised.value.code, str)
-    assert len(raised.value.code.splitlines()) == 2
+    output, said = capsys.readouterr()
+    assert (raised.value.code, output, len(said.splitlines())) == (os.EX_CONFIG, "", 2)
 
 
 SHOWING: dict[str, tuple[dict[str, str], str]] = {

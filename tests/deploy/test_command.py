@@ -162,7 +162,7 @@ BY_ROOT: dict[str, Typed] = {
     "what looks like a variable": ("mail resend '$NOSUCH'", 1, "", r".*\$nosuch is not in MAIL_DIR.*", nothing),
     "no settings": ("mail list", 2, "", ".*/env.*\n", settings_are_not_there),
     "check": ("check", 0, "The settings can be used.\n", "", nothing),
-    "check, with two faults": ("check", 1, "", "SMTP_PORT=.*\nSMTP_PASSWORD .*\n", TWO_FAULTS),
+    "check, with two faults": ("check", 78, "", "SMTP_PORT=.*\nSMTP_PASSWORD .*\n", TWO_FAULTS),
     "restart": ("restart", 0, "release.sh use\n", "", nothing),
     "version, whatever the settings": ("version", 0, SAID_OF_VERSION, "", TWO_FAULTS),
     "no words": ("", 2, "", USAGE, nothing),

@@ -171,7 +171,7 @@ def test_a_webhook_is_told_a_text_of_any_length(machine: Machine, webhook: Recei
     assert (sent.path, sent.content_type) == ("/secret", "application/json")
     body = json.loads(sent.content)
     assert body.keys() == {"text"}
-    assert body["text"].startswith(f"{HOST}: {NEEDS_A_HAND}MAIL_FROM=")
+    assert body["text"].startswith(f"{HOST}: {NEEDS_A_HAND}CRITICAL - the settings cannot be used: MAIL_FROM=")
     assert body["text"].endswith(SEE)
     assert machine.environ["MAIL_FROM"] in body["text"]  # no argument of a program may be as long
 

@@ -140,6 +140,7 @@ def test_what_a_killed_process_has_left_is_removed_after_36_hours_unless_it_is_b
     assert path.exists() is not bool(removed)
 
 
+@pytest.mark.usefixtures("capsys")  # without it, standard error is a file that takes 50 bytes, too
 def test_a_disk_that_takes_a_part_of_a_message_stops_the_start_and_stores_nothing(
     make_mailer: MakeMailer, mail_dir: Path, message: Message
 ) -> None:

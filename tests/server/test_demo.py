@@ -32,7 +32,7 @@ def test_a_fault_of_the_settings_is_said_in_one_line(
         with pytest.raises(SystemExit) as end:
             main()
 
-    line = str(end.value.code)
+    line = str(end.value)
     assert line.startswith(f"{name}={value!r}: {said}")
     assert "\n" not in line
 

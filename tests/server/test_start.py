@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 
 from app.settings import PRIVATE_DIRECTORY
 from tests.ports import free_port
-from tests.server.gunicorn import BOOT_SECONDS, GUNICORN, Server, serving, start
+from tests.server.gunicorn import BOOT_SECONDS, GUNICORN, ROOT, Server, serving, start
 
 FLASK = (sys.executable, "-m", "flask", "--app", "wsgi")
 EXTRAS = ("prometheus_client", "redis")
@@ -58,8 +60,25 @@ def test_what_is_wrong_stops_the_start_with_a_line_for_each_fault(
         settings = {name: value.format(taken=taken.getsockname()[1]) for name, value in environ.items()}
         status, lines = run(tmp_path, GUNICORN, missing, **settings)
 
-    assert status != 0
+    assert status == os.EX_CONFIG
     assert [text for text, line in zip(said, lines, strict=True) if text in line] == said
+
+
+CRITICAL = "CRITICAL - the settings cannot be used: SMTP_PORT='smtp': expected a port from 1 to 65535; TRUSTED_PROXIES="
+ENDS: dict[str, tuple[Sequence[str], int, list[str]]] = {
+    "a command": ((*FLASK, "mail", "list"), os.EX_CONFIG, []),
+    "a plain import": ((sys.executable, "-c", "import wsgi"), os.EX_CONFIG, []),
+    "the command that Nagios reads": ((*FLASK, "mail", "status"), 2, [CRITICAL]),
+}
+
+
+@pytest.mark.parametrize(("command", "status", "shown"), ENDS.values(), ids=ENDS)
+def test_wrong_settings_end_whatever_reads_them(command: Sequence[str], status: int, shown: list[str]) -> None:
+    ended = subprocess.run(command, cwd=ROOT, env=WRONG, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == status
+    for text, lines in ((shown, ended.stdout), (WRONG_SAID, ended.stderr)):
+        assert [line[: len(start)] for start, line in zip(text, lines.splitlines(), strict=True)] == text
 
 
 @pytest.mark.parametrize(
@@ -79,7 +98,7 @@ def test_a_store_that_takes_no_message_stops_the_start(tmp_path: Path) -> None:
 
     status, (starting, line) = run(tmp_path, GUNICORN, [])
 
-    assert status != 0
+    assert status == os.EX_CONFIG
     assert "Starting gunicorn" in starting
     assert line == f"MAIL_DIR='{tmp_path}/mail': expected {PRIVATE_DIRECTORY}: File exists"
 
