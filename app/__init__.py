@@ -23,7 +23,7 @@ from app.mail.cli import create_mail_commands
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer, create_mailer, log_transport
 from app.mail.redelivery import Redelivery
-from app.mail.spool import create_spool
+from app.mail.spool import Spool
 from app.metrics import create_recorder
 from app.ratelimit.storage import create_storage
 from app.ratelimit.window import Policy
@@ -51,7 +51,7 @@ def create_app(
     paths = contact_paths(versions)
     recorder = create_recorder(settings, paths)
     storage = create_storage(settings)
-    spool = create_spool(settings)
+    spool = Spool(settings.mail_dir, has_server=settings.has_mail_server)
     if mailer is None:
         log_transport(settings)
         mailer = create_mailer(settings, spool, recorder)

@@ -16,7 +16,7 @@ from email import message_from_bytes, policy
 from flask import Flask, render_template
 from werkzeug.serving import make_server
 
-from app.mail.spool import create_spool
+from app.mail.spool import Spool
 from app.settings import Settings
 from tools import ROOT
 
@@ -32,7 +32,7 @@ ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIG
 def create_app(service: str = "http://127.0.0.1:8000") -> Flask:
     """The website of the demo. Its form posts to ``service``, and its inbox shows the messages in MAIL_DIR."""
     app = Flask(__name__, static_folder=FORM, static_url_path="/", template_folder=".")
-    spool = create_spool(Settings.from_env(os.environ))
+    spool = Spool(Settings.from_env(os.environ).mail_dir)
 
     @app.get("/")
     @app.get("/index.html")

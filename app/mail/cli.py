@@ -82,11 +82,6 @@ class _Mail(NamedTuple):
         if self.mailer.sender is None:
             raise click.ClickException(f"SMTP_HOST is not set: there is no mail server to hand messages to: {LOADED}")
 
-    def require_writable(self) -> None:
-        """Raise ClickException when no message can be removed."""
-        if not self.spool.is_writable():
-            raise click.ClickException("MAIL_DIR cannot be written, so no message could be removed")
-
 
 class _Group(click.Group):
     """Ends a command that fails on the disk with one message and exit status 1."""
@@ -192,7 +187,8 @@ def resend(ctx: click.Context, identifiers: tuple[str, ...], *, waiting: bool) -
     mail: _Mail = ctx.obj
     mail.require_sender()
     chosen = [kept for kept in mail.find(identifiers) if kept.is_untaken or not waiting]
-    mail.require_writable()
+    if not mail.spool.is_writable():
+        raise click.ClickException("MAIL_DIR cannot be written, so no message could be removed")
     delivered = in_a_row = number = 0
     for number, kept in enumerate(chosen, 1):
         if number > 1:
@@ -204,7 +200,7 @@ def resend(ctx: click.Context, identifiers: tuple[str, ...], *, waiting: bool) -
             delivered += outcome is not _SKIPPED
         except OSError as error:
             failure = failure_of(error)
-            goes_on = failure.lets_others_go_on
+            goes_on = failure.about in (About.MESSAGE, About.LOCAL)
             outcome = f"{'in doubt' if failure.about is About.IN_DOUBT else 'not delivered'}: {failure.sentence}"
         click.echo(f"{number}/{len(chosen)} {kept.local_part} {outcome}")
         in_a_row = 0 if goes_on else in_a_row + 1
@@ -246,7 +242,6 @@ def drop(
     if state is not None:
         latest = now - older_than if older_than else math.inf
         chosen = [kept for kept in chosen if kept.state == state.replace("-", " ") and kept.stored_at <= latest]
-    mail.require_writable()
     if chosen and not yes:
         click.echo(listing.table(chosen, now))
         click.confirm(f"Delete permanently ({len(chosen)})?", abort=True)

@@ -48,11 +48,6 @@ class Failure:
     logged: str
     sentence: str = field(repr=False)  # one line for the operator, with the server's text: not for a log
 
-    @property
-    def lets_others_go_on(self) -> bool:
-        """True when another message may go through now."""
-        return self.about in (About.MESSAGE, About.LOCAL)
-
 
 def failure_of(error: Exception) -> Failure:
     """The failure that an exception stands for."""

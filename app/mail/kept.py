@@ -16,15 +16,13 @@ the age by the clock as it is now, so that a clock that was wrong for a moment e
 SENDING, DOUBT = ".sending", ".doubt"
 """The marks of a message whose content is being sent, and of one whose content was sent without a reply."""
 
-# Earlier versions wrote up to two numbers behind the kind, which say nothing any more.
 _NAME = re.compile(
     r"(?:tmp|new|cur)/(([0-9]{11,20})\.[0-9]+\.([!-+.;-~0-9-]+))"
     r",tries=([0-9]{1,9}),last=([0-9]{1,11}\.[0-9]{3})"
-    r",(waiting|refused)=([A-Za-z0-9]*)\.([a-z]*)(?:\.[0-9]{1,11}){0,2}(\.sending|\.doubt)?"
+    r",(waiting|refused)=([A-Za-z0-9]*)\.([a-z]*)(\.sending|\.doubt)?"
     r"(?::2,[A-Za-z]*)?"
 )
 """``new/TIME.PROCESS.LOCAL_PART,tries=N,last=TIME,VERDICT=CODE.KIND[.MARK]`` and a mail reader's flags."""
-_ALIKE = re.compile(r"(?:new|cur)/[0-9]{11,20}\.[0-9]+\.[!-~]+")
 
 
 class State(StrEnum):
@@ -102,11 +100,6 @@ def read_path(path: str, now: float, *, has_server: bool) -> Kept | None:
         state = State.IN_DOUBT if mark else State.REFUSED
     known = (stored_at, unique, path, local_part, form_type, int(tries), last_at, code, mark is not None)
     return Kept(*known, state if has_server else State.STORED)
-
-
-def is_unreadable(path: str) -> bool:
-    """True for a path below MAIL_DIR that looks like that of a message, whose name only another release can read."""
-    return _ALIKE.fullmatch(path) is not None and _NAME.fullmatch(path) is None
 
 
 class Census:

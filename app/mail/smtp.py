@@ -208,10 +208,7 @@ class _Connection(smtplib.SMTP):
             raise smtplib.SMTPHeloError(code, text)
 
     def authenticate(self, username: str, password: str) -> None:
-        """Log in with the first mechanism that works. smtplib's ``login`` hides a refusal that ends the connection.
-
-        What is raised has no words of the server, which can quote the password.
-        """
+        """Log in with the first mechanism that works. smtplib's ``login`` hides a refusal that ends the connection."""
         self.user, self.password = username, password
         offered = self.esmtp_features.get("auth", "").split()
         failure: Exception = smtplib.SMTPNotSupportedError("the server offers no way of logging in that is known here")
@@ -222,6 +219,7 @@ class _Connection(smtplib.SMTP):
                     return
                 raise smtplib.SMTPAuthenticationError(code, text)  # smtplib takes 503, too
             except smtplib.SMTPAuthenticationError as error:
+                # Its text can quote the password.
                 status = _ENHANCED.match(cast("bytes", error.smtp_error))
                 failure = smtplib.SMTPAuthenticationError(error.smtp_code, status[0] if status else b"")
             except smtplib.SMTPServerDisconnected as error:

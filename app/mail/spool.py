@@ -10,12 +10,14 @@ from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 
-from app.mail.kept import SENDING, Kept, State, first_name, is_unreadable, read_path
+from app.mail.kept import SENDING, Kept, State, first_name, read_path
 from app.mail.message import Message
-from app.settings import PRIVATE_DIRECTORY, Settings, SettingsError
+from app.settings import PRIVATE_DIRECTORY, SettingsError
 
 FOLDERS = ("tmp", "new", "cur")
 """The folders of a Maildir. A message lies in new/; what a mail reader has moved to cur/ counts as well."""
+ALIKE = "[0-9]" * 11 + "*.[0-9]*.*"
+"""The names of messages, whatever a release notes behind the time, the process and the local part."""
 UNFINISHED_SECONDS = 36 * 3600
 """Age at which a file in tmp/ counts as left by a process that was killed, which is Maildir's own rule."""
 
@@ -96,13 +98,9 @@ class Spool:
         if stat.S_IMODE(status.st_mode) != stat.S_IRWXU and status.st_uid == os.geteuid():
             directory.chmod(stat.S_IRWXU)
 
-    def check(self) -> None:
-        """Prepare the Maildir; raise OSError when no message could be stored or removed now."""
-        self.prepare()
-        self.probe()
-
     def probe(self) -> None:
-        """Raise OSError when no message could be stored and removed now. It stores one under a name that is hidden."""
+        """Prepare the Maildir and do in it all that a message needs, under a hidden name; raises OSError."""
+        self.prepare()
         name = first_name(time.time_ns(), os.getpid(), "probe", "")
         os.close(self._place(name, f"new/.{name}", bytes(2**16)))  # few messages are larger
         os.unlink(self.absolute(f"new/.{name}"))
@@ -141,8 +139,8 @@ class Spool:
 
     def unreadable(self) -> list[str]:
         """The paths below MAIL_DIR of what looks like messages of another release. Raises OSError."""
-        files = (path for folder in ("new", "cur") for path in Path(self.absolute(folder)).glob("*"))
-        return sorted(filter(is_unreadable, (f"{path.parent.name}/{path.name}" for path in files)))
+        named = [f"{folder}/{it.name}" for folder in ("new", "cur") for it in Path(self.absolute(folder)).glob(ALIKE)]
+        return sorted(path for path in named if self.message_at(path) is None)
 
     def read(self, kept: Kept) -> bytes:
         """The content of a message; raises OSError."""
@@ -217,15 +215,10 @@ class Spool:
                     yield kept
 
 
-def create_spool(settings: Settings) -> Spool:
-    """The Maildir at MAIL_DIR; nothing is made yet."""
-    return Spool(settings.mail_dir, has_server=settings.has_mail_server)
-
-
 def require_mail_dir(mail_dir: Path) -> None:
     """Prepare MAIL_DIR; raises SettingsError, which stops the start, when it takes no message."""
     try:
-        Spool(mail_dir).check()
+        Spool(mail_dir).probe()
     except OSError as error:
         raise SettingsError([f"MAIL_DIR={str(mail_dir)!r}: expected {PRIVATE_DIRECTORY}: {error.strerror}"]) from error
 

@@ -1,7 +1,6 @@
 """The state of the mail in one line, as Nagios and cron read it."""
 
 import time
-from contextlib import suppress
 from enum import IntEnum
 
 from app.mail.failures import failure_of
@@ -40,11 +39,8 @@ def _find(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level, str]
     mail_dir = f"MAIL_DIR={str(settings.mail_dir)!r}"
     if not settings.mail_dir.is_dir():
         return Level.CRITICAL, f"{mail_dir} does not exist"
-    if not spool.is_writable():
-        return Level.CRITICAL, f"{mail_dir} cannot be written"
     try:
-        with suppress(FileNotFoundError):  # the folders that were not made yet can be made
-            spool.probe()
+        spool.probe()
     except OSError as error:
         return Level.CRITICAL, f"{mail_dir} takes no message: {error.strerror}"
     census = Census(spool.kept())
@@ -52,7 +48,7 @@ def _find(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level, str]
     level = max((_LEVELS.get(state, Level.OK) for state in census.counts), default=Level.OK)
     if unreadable := spool.unreadable():
         level = max(level, Level.WARNING)
-        numbers += f", {len(unreadable)} that this release cannot read, such as {unreadable[0]}"
+        numbers += f", {len(unreadable)} that this release cannot read, such as {unreadable[0]!r}"
     if State.WAITING in census.oldest:
         age = max(0.0, time.time() - census.oldest[State.WAITING])
         numbers += f"; the oldest waits for {duration(age)}"

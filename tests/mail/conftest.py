@@ -18,7 +18,7 @@ from app.mail.cli import create_mail_commands
 from app.mail.kept import Kept
 from app.mail.mailer import Mailer, create_mailer
 from app.mail.message import Message
-from app.mail.spool import Spool, create_spool
+from app.mail.spool import Spool
 from tests.factories import make_settings
 from tests.mail.server import SmtpServer
 
@@ -122,7 +122,7 @@ def make_mailer(mail_dir: Path) -> Iterator[MakeMailer]:
 
     def make(server: SmtpServer | None = None, **environ: str) -> Mailer:
         settings = make_settings(mail_dir, **(server.environ if server else {}) | environ)
-        mailers.append(create_mailer(settings, create_spool(settings)))
+        mailers.append(create_mailer(settings, Spool(mail_dir, has_server=settings.has_mail_server)))
         return mailers[-1]
 
     yield make
@@ -137,7 +137,7 @@ def mail(mail_dir: Path) -> MailCommand:
 
     def run(*args: str, server: SmtpServer | None = None, input: str = "", **environ: str) -> Result:  # noqa: A002
         settings = make_settings(mail_dir, **(server.environ if server else {}) | environ)
-        spool = create_spool(settings)
+        spool = Spool(mail_dir, has_server=settings.has_mail_server)
         commands = create_mail_commands(settings, create_mailer(settings, spool), spool)
         return Flask(__name__).test_cli_runner().invoke(commands, args, input=input)
 

@@ -56,7 +56,7 @@ def test_a_store_is_made_with_its_parents_or_closed_to_others_and_keeps_what_it_
     open_to_others.chmod(0o755)
 
     for directory in (made, open_to_others):
-        Spool(directory).check()
+        Spool(directory).probe()
 
     assert {path.name for path in made.iterdir()} == set(FOLDERS)
     assert modes(made, *made.iterdir(), open_to_others) == {0o700}
@@ -174,7 +174,7 @@ def test_a_file_system_without_a_step_of_storing_stops_the_start_and_shows_in_th
 
 @pytest.mark.needs("/proc")
 def test_a_check_takes_the_way_of_a_message_and_leaves_nothing(mail_dir: Path, calls: list[str]) -> None:
-    Spool(mail_dir).check()
+    Spool(mail_dir).probe()
 
     assert calls == ["fsync tmp/file", "rename tmp new"]
     assert [path for path in mail_dir.rglob("*") if path.is_file()] == []

@@ -9,7 +9,7 @@ from app import create_app
 from app.mail.mailer import Mailer
 from app.mail.message import Message
 from app.mail.smtp import Deadline, Receipt, SmtpSender
-from app.mail.spool import create_spool
+from app.mail.spool import Spool
 from app.settings import Settings
 
 
@@ -37,4 +37,4 @@ def new_connections() -> Flask:
 
 def _create_app(sender: type[SmtpSender]) -> Flask:
     settings = Settings.from_env(os.environ)
-    return create_app(settings, mailer=Mailer(settings, create_spool(settings), sender(settings)))
+    return create_app(settings, mailer=Mailer(settings, Spool(settings.mail_dir), sender(settings)))
