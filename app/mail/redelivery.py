@@ -1,7 +1,7 @@
 """Rounds in the background: what is due in MAIL_DIR is handed over again.
 
-Messages with the fewest attempts go first, the oldest of them first, with a gap of one second. A failure of the mail
-server makes it ten seconds, and each delivery shortens it by 3 %; a message left in doubt makes one of eight minutes.
+Messages with the fewest attempts go first, the oldest of them first, one second apart. A failure of the mail server
+makes this gap ten seconds, less one for each half minute since; after a message in doubt it is eight minutes, once.
 """
 
 import logging
@@ -34,7 +34,7 @@ class Redelivery:
         self._spool = spool
         self._passes: bool | None = None  # the newest check of the mail server
         self._server_back_at = -math.inf  # by the monotonic clock
-        self._gap, self._next_at = GAP, -math.inf
+        self._failed_at = self._next_at = -math.inf  # by the same clock
         self._resting: dict[str, float] = {}
 
     def server_checked(self, passed: bool) -> None:  # noqa: FBT001 - a callback of the health
@@ -85,9 +85,9 @@ class Redelivery:
         try:
             with self._spool.claim(kept) as claim:
                 if claim:
-                    self._next_at = time.monotonic() + self._gap
+                    half_minutes = (time.monotonic() - self._failed_at) / 30
+                    self._next_at = time.monotonic() + max(GAP, LONGEST_GAP - half_minutes)
                     self._mailer.redeliver(claim)
-                    self._gap = max(GAP, 0.97 * self._gap)
                     logger.info("message %s delivered in attempt %d", *attempt)
         except Exception as error:  # noqa: BLE001 - the next message must have its turn
             failure = failure_of(error)
@@ -97,4 +97,4 @@ class Redelivery:
             elif failure.about is About.IN_DOUBT:
                 self._next_at = time.monotonic() + SILENCE
             elif failure.about is About.SERVER:
-                self._gap, self._next_at = LONGEST_GAP, time.monotonic() + LONGEST_GAP
+                self._failed_at, self._next_at = time.monotonic(), time.monotonic() + LONGEST_GAP
