@@ -21,7 +21,7 @@ from app.contact.service import ContactService
 from app.logs import drop_exception_text, ensure_logging
 from app.mail.cli import create_mail_commands
 from app.mail.health import MailHealth
-from app.mail.mailer import Mailer, create_mailer, log_transport
+from app.mail.mailer import Mailer, create_mailer
 from app.mail.redelivery import Redelivery
 from app.mail.spool import Spool
 from app.metrics import create_recorder
@@ -52,9 +52,7 @@ def create_app(
     recorder = create_recorder(settings, paths)
     storage = create_storage(settings)
     spool = Spool(settings.mail_dir, has_server=settings.has_mail_server)
-    if mailer is None:
-        log_transport(settings)
-        mailer = create_mailer(settings, spool, recorder)
+    mailer = mailer or create_mailer(settings, spool, recorder)
     redelivery = Redelivery(mailer, spool, patience=settings.smtp_timeout + 1)
     health = MailHealth(mailer, spool, redelivery)
     addresses = Addresses(settings)

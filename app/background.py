@@ -30,6 +30,7 @@ class Background:
         with self._lock:
             if not self._is_started:
                 self._is_started = True
+                self.mailer.log_transport()
                 end = time.monotonic() + wait
                 for loop in self._loops:
                     loop.start()

@@ -27,5 +27,8 @@ class RecordingMailer:
         if self.broken:
             raise ConnectionRefusedError
 
+    def log_transport(self) -> None:
+        pass
+
     def close(self) -> None:
         pass

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
-import click
-
 from app.mail.bulkhead import Bulkhead, FullError
 from app.mail.failures import About, failure_of
 from app.mail.kept import DOUBT, SENDING, State
@@ -97,6 +95,13 @@ class Mailer:
         self._observer.retried(None)
         return receipt
 
+    def log_transport(self) -> None:
+        """Log where messages go."""
+        if self.sender:
+            logger.info("messages are sent through %s", self.sender.address)
+        else:
+            logger.warning("SMTP_HOST is not set: messages are stored in %s and not sent", self._spool.absolute("new"))
+
     def close(self) -> None:
         """Close the connections that were kept for the next message."""
         if self.sender:
@@ -141,14 +146,3 @@ def _logged(failure: str) -> Iterator[None]:
 def create_mailer(settings: Settings, spool: Spool, observer: Observer | None = None) -> Mailer:
     """The mailer that the settings ask for."""
     return Mailer(settings, spool, SmtpSender(settings) if settings.has_mail_server else None, observer)
-
-
-def log_transport(settings: Settings) -> None:
-    """Log where messages go, unless the app is made for a flask command that does not serve, such as ``mail list``."""
-    command = click.get_current_context(silent=True)
-    if command and command.info_name != "run":
-        return
-    if settings.has_mail_server:
-        logger.info("messages are sent through %s:%d", settings.smtp_host, settings.smtp_port)
-    else:
-        logger.warning("SMTP_HOST is not set: messages are stored in %s and not sent", settings.mail_dir)
