@@ -5,6 +5,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import date, timedelta
 from ipaddress import IPv6Address
@@ -50,7 +51,8 @@ class SettingsError(SystemExit):
     def __init__(self, faults: list[str]) -> None:
         super().__init__("\n".join(faults))
         self.code = os.EX_CONFIG
-        print(self, file=sys.stderr)  # noqa: T201 - there is no log yet
+        with suppress(OSError):  # it may be a file on the disk that is full
+            print(self, file=sys.stderr)  # noqa: T201 - there is no log yet
         if sys.argv[-2:] == ["mail", "status"]:
             self.code = 2
             print(f"CRITICAL - the settings cannot be used: {'; '.join(faults)}")  # noqa: T201

@@ -49,7 +49,7 @@ class MailHealth:
     def __init__(self, mailer: Mailer, spool: Spool, redelivery: Redelivery) -> None:
         self.transport = mailer.transport
         """The kind of transport that is checked."""
-        self.checks = [Check("storage", spool.probe, lambda _: None)]
+        self.checks = [Check("storage", spool.check, lambda _: None)]
         """The check of the mail server, if there is one, and that of the disk."""
         if mailer.sender:
             self.checks.insert(0, Check("server", mailer.sender.check, redelivery.server_checked))

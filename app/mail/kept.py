@@ -11,15 +11,16 @@ from app.mail.message import reference
 SHORTEST_PAUSE, LONGEST_PAUSE = 60, 3600
 """Bounds in seconds of the pause after an attempt. Within them it is the age of the message (Postfix's qmgr(8))."""
 GIVE_UP_AFTER, GIVE_UP_TRIES = 5 * 86_400, 10
-"""The age in seconds (RFC 5321, section 4.5.4.1) and the attempts after which there is no other one. It takes both, and
-the age by the clock as it is now, so that a clock that was wrong for a moment ends nothing."""
+"""The age in seconds (RFC 5321, section 4.5.4.1) and the attempts after which a failure is the last one. The age is
+that by the clock as it is now, so that a clock that was wrong for a moment ends nothing."""
 SENDING, DOUBT = ".sending", ".doubt"
 """The marks of a message whose content is being sent, and of one whose content was sent without a reply."""
 
+# Versions before 1.0.0 wrote up to two numbers behind the kind, which say nothing any more.
 _NAME = re.compile(
     r"(?:tmp|new|cur)/(([0-9]{11,20})\.[0-9]+\.([!-+.;-~0-9-]+))"
     r",tries=([0-9]{1,9}),last=([0-9]{1,11}\.[0-9]{3})"
-    r",(waiting|refused)=([A-Za-z0-9]*)\.([a-z]*)(\.sending|\.doubt)?"
+    r",(waiting|refused)=([A-Za-z0-9]*)\.([a-z]*)(?:\.[0-9]{1,11}){0,2}(\.sending|\.doubt)?"
     r"(?::2,[A-Za-z]*)?"
 )
 """``new/TIME.PROCESS.LOCAL_PART,tries=N,last=TIME,VERDICT=CODE.KIND[.MARK]`` and a mail reader's flags."""

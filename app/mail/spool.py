@@ -16,8 +16,6 @@ from app.settings import PRIVATE_DIRECTORY, SettingsError
 
 FOLDERS = ("tmp", "new", "cur")
 """The folders of a Maildir. A message lies in new/; what a mail reader has moved to cur/ counts as well."""
-ALIKE = "[0-9]" * 11 + "*.[0-9]*.*"
-"""The names of messages, whatever a release notes behind the time, the process and the local part."""
 UNFINISHED_SECONDS = 36 * 3600
 """Age at which a file in tmp/ counts as left by a process that was killed, which is Maildir's own rule."""
 
@@ -98,12 +96,18 @@ class Spool:
         if stat.S_IMODE(status.st_mode) != stat.S_IRWXU and status.st_uid == os.geteuid():
             directory.chmod(stat.S_IRWXU)
 
-    def probe(self) -> None:
-        """Prepare the Maildir and do in it all that a message needs, under a hidden name; raises OSError."""
+    def check(self) -> None:
+        """Prepare the Maildir, then probe it; raises OSError."""
         self.prepare()
+        self.probe()
+
+    def probe(self) -> None:
+        """Raise OSError when no message could be stored, moved or removed now. What it makes has a hidden name."""
         name = first_name(time.time_ns(), os.getpid(), "probe", "")
-        os.close(self._place(name, f"new/.{name}", bytes(2**16)))  # few messages are larger
-        os.unlink(self.absolute(f"new/.{name}"))
+        os.close(self._place(name, "new/.probe", bytes(2**16)))  # few messages are larger
+        with suppress(FileNotFoundError):  # another process probes, too
+            os.rename(self.absolute("new/.probe"), self.absolute("cur/.probe"))
+            os.unlink(self.absolute("cur/.probe"))
 
     def is_writable(self) -> bool:
         """True when messages can be renamed and removed, even if the disk has no room for another one."""
@@ -139,7 +143,8 @@ class Spool:
 
     def unreadable(self) -> list[str]:
         """The paths below MAIL_DIR of what looks like messages of another release. Raises OSError."""
-        named = [f"{folder}/{it.name}" for folder in ("new", "cur") for it in Path(self.absolute(folder)).glob(ALIKE)]
+        alike = "[0-9]" * 11 + "*.[0-9]*.*"  # the time, the process, and whatever follows
+        named = [f"{folder}/{it.name}" for folder in ("new", "cur") for it in Path(self.absolute(folder)).glob(alike)]
         return sorted(path for path in named if self.message_at(path) is None)
 
     def read(self, kept: Kept) -> bytes:
@@ -218,7 +223,7 @@ class Spool:
 def require_mail_dir(mail_dir: Path) -> None:
     """Prepare MAIL_DIR; raises SettingsError, which stops the start, when it takes no message."""
     try:
-        Spool(mail_dir).probe()
+        Spool(mail_dir).check()
     except OSError as error:
         raise SettingsError([f"MAIL_DIR={str(mail_dir)!r}: expected {PRIVATE_DIRECTORY}: {error.strerror}"]) from error
 

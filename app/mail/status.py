@@ -1,6 +1,7 @@
 """The state of the mail in one line, as Nagios and cron read it."""
 
 import time
+from contextlib import suppress
 from enum import IntEnum
 
 from app.mail.failures import failure_of
@@ -40,7 +41,8 @@ def _find(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level, str]
     if not settings.mail_dir.is_dir():
         return Level.CRITICAL, f"{mail_dir} does not exist"
     try:
-        spool.probe()
+        with suppress(FileNotFoundError):  # the folders that were not made yet can be made
+            spool.probe()
     except OSError as error:
         return Level.CRITICAL, f"{mail_dir} takes no message: {error.strerror}"
     census = Census(spool.kept())
@@ -48,15 +50,16 @@ def _find(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level, str]
     level = max((_LEVELS.get(state, Level.OK) for state in census.counts), default=Level.OK)
     if unreadable := spool.unreadable():
         level = max(level, Level.WARNING)
-        numbers += f", {len(unreadable)} that this release cannot read, such as {unreadable[0]!r}"
+        numbers += f", {len(unreadable)} files that this release cannot read, such as {unreadable[0]!r}"
     if State.WAITING in census.oldest:
         age = max(0.0, time.time() - census.oldest[State.WAITING])
         numbers += f"; the oldest waits for {duration(age)}"
         if age > WAITING_WARNING:
             level = max(level, Level.CRITICAL if age > WAITING_CRITICAL else Level.WARNING)
     if mailer.sender is None:
-        level = max(level, Level.WARNING if settings.names_recipients else Level.OK)
-        return level, f"SMTP_HOST is not set{': forms reach nobody' if level else ''}; {numbers}"
+        if not settings.names_recipients and State.STORED not in census.counts:
+            return level, f"SMTP_HOST is not set; {numbers}"
+        return max(level, Level.WARNING), f"SMTP_HOST is not set: forms reach nobody; {numbers}"
     try:
         mailer.sender.check()
     except OSError as error:

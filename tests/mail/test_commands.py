@@ -55,10 +55,6 @@ server none $ list
    AGE  ...  -          stored    0
 ...  -          stored    1
 ! 2 undelivered
-# the status makes what is missing, as the service does
-store unused $ status
-OK - nothing is kept
-= left nothing
 # those that are named are sent again
 kept 1 new; 2 new; 3 new; 4 new $ resend 3 <1@example.com>
 1/2 1 delivered: ...
@@ -209,10 +205,10 @@ EXITS = {"OK": "", "WARNING": "\n= exit 1", "CRITICAL": "\n= exit 2"}
 WRONG = "SMTP_USERNAME=web\nSMTP_PASSWORD=x\nserver EHLO: 250-x / 250 AUTH PLAIN\nserver AUTH: 535 5.7.8 no"
 HALF_SET = "SMTP_HOST is not set: forms reach nobody"
 NEWER = f"new/{'9' * 19}.7.3,tries=1,last=1700000000.000,waiting=451.demo.held"
-UNREADABLE = f"2 that this release cannot read, such as {NEWER!r}"
+UNREADABLE = f"2 files that this release cannot read, such as {NEWER!r}"
 STATUSES = {
-    "": "OK - nothing is kept",
-    "server none": "OK - SMTP_HOST is not set; nothing is kept",
+    "store unused": "OK - nothing is kept",
+    "store unused\nserver none": "OK - SMTP_HOST is not set; nothing is kept",
     "kept 1 new; 2 refused\nserver none": "WARNING - SMTP_HOST is not set: forms reach nobody; 2 stored",
     "server none\nSALES_EMAIL=ana@example.com": f"WARNING - {HALF_SET}; nothing is kept",
     "server none\nSALES_EMAIL_DEMO=ana@example.com": f"WARNING - {HALF_SET}; nothing is kept",
@@ -229,7 +225,7 @@ STATUSES = {
     "kept 1 refused\nserver down": f"CRITICAL - {DOWN}; 1 refused",
     WRONG: f"CRITICAL - {REFUSED} SMTP_USERNAME with SMTP_PASSWORD: 535 5.7.8; nothing is kept",
     "store gone": "CRITICAL - MAIL_DIR='/mail' does not exist",
-    "store new": "CRITICAL - MAIL_DIR='/mail' takes no message: File exists",
+    "store new": "CRITICAL - MAIL_DIR='/mail' takes no message: Not a directory",
 }
 PLAYED |= {
     f"{given} $ status": f"{given}\n$ status\n{line}{EXITS[line.partition(' ')[0]]}" for given, line in STATUSES.items()

@@ -30,6 +30,9 @@ READ: dict[str, tuple[State, int, str, str]] = {
     f"{TRIED},waiting=.demo.doubt": (State.IN_DOUBT, 3, "", "demo"),
     f"{TRIED},waiting=.demo.sending": (State.IN_DOUBT, 3, "", "demo"),
     f"{TRIED},refused=550.demo.doubt": (State.IN_DOUBT, 3, "550", "demo"),
+    # The steps and the turn of versions before 1.0.0 say nothing:
+    f"{TRIED},waiting=451.demo.1": (State.WAITING, 3, "451", "demo"),
+    f"{TRIED},waiting=.demo.2.1700000900.doubt": (State.IN_DOUBT, 3, "", "demo"),
 }
 
 
