@@ -240,9 +240,9 @@ class Story:
         keep(self._mail_dir, letter(local_part), " ".join(state))
 
     def wait(self, messages: str, form_type: str, oldest: str) -> None:
-        """Each was tried once an hour since its form was posted, the youngest a minute ago."""
+        """Each was tried once an hour since its form was posted, the last one as many seconds ago, and a minute."""
         for number in range(int(messages)):
-            age = 60 + int(oldest) * number // int(messages)
+            age = 60 + int(oldest) * (number + 1) // int(messages)
             tries, last = 1 + age // HOUR, self._clock.start - age % HOUR
             keep(
                 self._mail_dir,
