@@ -33,7 +33,7 @@ NUMBERS: dict[str, dict[str, object]] = {
         r"\d+ days and at least \d+ attempts": f"{GIVE_UP_AFTER // 86_400} days and at least {GIVE_UP_TRIES} attempts",
         r"(?<=given up after )\d+(?= days)": GIVE_UP_AFTER // 86_400,
         r"(?<=later )\d+(?= minutes)": LONGEST_PAUSE // 60,
-        r"(?<=after a failure one in )\d+": round(redelivery.LONGEST_GAP),
+        r"(?<=after a failure one every )\d+": round(redelivery.LONGEST_GAP),
         r"(?<=tried for )\d+": round(redelivery.SILENCE) // 60,
         r"(?<=`tmp/` after )\d+(?= hours)": UNFINISHED_SECONDS // 3600,
         r"(?<=the mail server every )\d+": round(health.CHECK_INTERVAL),
