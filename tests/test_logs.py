@@ -181,7 +181,7 @@ def test_a_server_that_has_configured_the_log_keeps_its_own(
 
 SERVER = {"SMTP_HOST": "127.0.0.1", "SMTP_PORT": "9", "SALES_EMAIL": "v@example.com", "MAIL_FROM": "w@example.com"}
 STARTS: dict[str, tuple[dict[str, str], str, str]] = {
-    "a folder": ({}, "WARNING", "SMTP_HOST is not set: messages are stored in {}/mail/new and not sent"),
+    "a folder": ({}, "WARNING", "SMTP_HOST is not set: messages are stored in {}/mail and not sent"),
     "a mail server": (SERVER, "INFO", "messages are sent through 127.0.0.1:9"),
 }
 
@@ -192,7 +192,7 @@ def test_the_log_says_at_start_where_messages_go(
 ) -> None:
     caplog.set_level(logging.INFO)
 
-    make_app(collaborators={"mailer": None}, **environ)
+    make_app(collaborators={"mailer": None}, first_check=0, **environ)
 
     said = [(record.name, record.levelname, record.getMessage()) for record in caplog.records]
     assert ("app.mail.mailer", level, line.format(tmp_path)) in said

@@ -49,7 +49,7 @@ class Mailer:
         slots, waiting_room = max(1, settings.threads // 2), settings.threads // 4
         self.bulkhead = Bulkhead(slots=slots, waiting_room=waiting_room, patience=settings.smtp_timeout / 4)
         self._spool = spool
-        self._timeout = settings.smtp_timeout
+        self._settings = settings
         self._observer = observer or Observer()
 
     @property
@@ -62,7 +62,7 @@ class Mailer:
 
         The message goes to the disk first. If that does not take it, the attempt is made all the same.
         """
-        deadline, claim = Deadline(self._timeout), None
+        deadline, claim = Deadline(self._settings.smtp_timeout), None
         with _logged(f"message {message.message_id} cannot be written to MAIL_DIR"):
             claim = self._spool.store(message)
         try:
@@ -88,7 +88,7 @@ class Mailer:
     def redeliver(self, claim: Claim) -> Receipt:
         """Hand over a kept message again; raises OSError when the server has not taken it."""
         try:
-            receipt = self._hand_over(claim.read(), claim, Deadline(self._timeout), nullcontext())
+            receipt = self._hand_over(claim.read(), claim, Deadline(self._settings.smtp_timeout), nullcontext())
         except Exception:
             self._observer.retried(claim.state)
             raise
@@ -98,9 +98,9 @@ class Mailer:
     def log_transport(self) -> None:
         """Log where messages go."""
         if self.sender:
-            logger.info("messages are sent through %s", self.sender.address)
+            logger.info("messages are sent through %s:%d", self._settings.smtp_host, self._settings.smtp_port)
         else:
-            logger.warning("SMTP_HOST is not set: messages are stored in %s and not sent", self._spool.absolute("new"))
+            logger.warning("SMTP_HOST is not set: messages are stored in %s and not sent", self._settings.mail_dir)
 
     def close(self) -> None:
         """Close the connections that were kept for the next message."""

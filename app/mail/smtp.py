@@ -71,7 +71,6 @@ class SmtpSender:
         if settings.smtp_host is None:
             raise ValueError("an SmtpSender needs SMTP_HOST")
         self._host = settings.smtp_host
-        self.address = f"{settings.smtp_host}:{settings.smtp_port}"
         self._resolver = Resolver(settings.smtp_host, settings.smtp_port)
         self._settings = settings
         self._tls = ssl.create_default_context()
