@@ -36,7 +36,7 @@ lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 	$(COMPILE) setup.cfg -o requirements/run.txt
 	$(COMPILE) setup.cfg --extra redis -o requirements/redis.txt
 	$(COMPILE) setup.cfg --extra metrics -o requirements/metrics.txt
-	$(COMPILE) setup.cfg --extra dev --extra metrics --extra redis -o requirements/dev.txt
+	$(COMPILE) setup.cfg --extra dev -o requirements/dev.txt
 	$(COMPILE) setup.cfg --extra bench --constraint requirements/dev.txt -o tools/bench/requirements.txt
 clean: ## Remove the environments, the caches and build/, but never the mail
 	rm -rf .venv .venv-* node_modules tools/node_modules build .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
