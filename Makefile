@@ -1,9 +1,10 @@
 # Each target works in a new clone or names what it lacks: it makes the virtual environment when that is missing or stale.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+# A script in bin/ names the folder in which it was installed. So called, a clone that was moved works.
+RUN := $(VENV)/bin/python -m
 NPM := tools/node_modules/.package-lock.json
-PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
+PYTEST := $(RUN) pytest --numprocesses=2 --dist=loadfile
 # Debian keeps servers where only root looks for programs.
 export PATH := $(PATH):/usr/sbin:/sbin
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo --preserve-env=CI) env PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="$$PYTEST_ADDOPTS -p no:cacheprovider"
@@ -12,26 +13,26 @@ help: ## Show this list
 
 ##@ Use
 demo: $(VENV)/.run ## Start the service and, on 127.0.0.1:8080, a form that posts to it and an inbox of what arrived
-	@$(BIN)/python -m tools.demo
+	@$(RUN) tools.demo
 run: $(VENV)/.run ## Start the service on 127.0.0.1:8000 (docs/settings.md)
-	$(BIN)/gunicorn
+	$(RUN) gunicorn
 install: $(VENV)/.run ## Install only the libraries that the service needs to run (deploy/release.sh)
 reference: need-reference $(VENV)/.dev $(NPM) ## Build build/reference.html (BASE_URL=https://...: docs/reference.md)
-	$(BIN)/python -m tools.reference '$(BASE_URL)'
+	$(RUN) tools.reference '$(BASE_URL)'
 
 ##@ Develop
 deps: ## Install what CI needs besides Python (for another target: make deps FOR=nightly)
 	@tools/programs install $(or $(FOR),check test-attack test-monitoring test-mta)
 test: $(VENV)/.dev ## Run the tests that need only Python, or some: make test ARGS="tests/api -k captcha"
-	$(BIN)/$(or $(MEASURED),python) -m pytest $(ARGS)
+	$(RUN) $(or $(MEASURED),pytest) $(ARGS)
 format: $(VENV)/.dev ## Format the code and the document, and correct simple mistakes
-	$(BIN)/ruff check --fix-only .
-	$(BIN)/ruff format .
-	$(BIN)/python -m tools.layout
-	$(BIN)/ruff check .
+	$(RUN) ruff check --fix-only .
+	$(RUN) ruff format .
+	$(RUN) tools.layout
+	$(RUN) ruff check .
 docs: $(VENV)/.dev ## Write what the code knows into the document, the pages and deploy/
-	$(BIN)/python -m tools.docs
-COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --upgrade --custom-compile-command "make lock"
+	$(RUN) tools.docs
+COMPILE := $(RUN) uv pip compile -q --universal --python-version 3.11 --generate-hashes --upgrade --custom-compile-command "make lock"
 lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 	$(COMPILE) setup.cfg -o requirements/run.txt
 	$(COMPILE) setup.cfg --extra redis -o requirements/redis.txt
@@ -45,16 +46,16 @@ clean: ## Remove the environments, the caches and build/, but never the mail
 # The longest come early. Redis' tests alone run most of shared.py, so it has to reach its coverage by itself.
 CHECKS := lint test-browser test-deploy test test-redis test-clients lint-api
 check: need-check $(VENV)/.dev $(NPM) ## Run the linters and tests that every change must pass, two at a time, and report the coverage
-	$(BIN)/coverage erase
-	@$(MAKE) --jobs=$(or $(JOBS),2) --keep-going --output-sync=target $(CHECKS) MEASURED="coverage run"
-	$(BIN)/coverage combine --quiet && $(BIN)/coverage report && $(BIN)/coverage report --include=app/ratelimit/shared.py
+	$(RUN) coverage erase
+	@$(MAKE) --jobs=$(or $(JOBS),2) --keep-going --output-sync=target $(CHECKS) MEASURED="coverage run -m pytest"
+	$(RUN) coverage combine --quiet && $(RUN) coverage report && $(RUN) coverage report --include=app/ratelimit/shared.py
 nightly: need-nightly $(VENV)/.dev $(NPM) ## Run what takes too long for each change: more load, Firefox, DKIM, Prometheus (20 minutes)
 	PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going test test-deploy test-browser test-mta test-monitoring test-attack; status=$$?; \
 	$(MAKE) --keep-going test-message test-container test-bounds fuzz && exit $$status
 lint: $(VENV)/.dev ## Run the linters and the type checker
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	$(RUN) ruff check . && $(RUN) ruff format --check . && $(RUN) mypy
 lint-api: need-lint-api $(VENV)/.dev $(NPM) ## Run the linters of the published document and of the form
-	$(BIN)/openapi-spec-validator static/openapi.json
+	$(RUN) openapi_spec_validator static/openapi.json
 	npm --prefix tools run lint
 test-attack: ## Attack the service as it is shipped
 test-browser: $(NPM) ## Try the form, the demo and the reference in Chromium (pictures: build/screenshots)
@@ -67,33 +68,37 @@ PARTS := attack browser clients deploy message monitoring mta
 $(PARTS:%=test-%): test-%: need-test-% $(VENV)/.dev
 	$(if $(filter mta,$*),$(AS_ROOT)) $(PYTEST) tests/$*
 test-redis: need-test-redis $(VENV)/.dev ## Test the limits that processes share with a real redis-server
-	$(BIN)/$(or $(MEASURED),python) -m pytest --numprocesses=2 --dist=loadscope tests/redis
+	$(RUN) $(or $(MEASURED),pytest) --numprocesses=2 --dist=loadscope tests/redis
 test-container: need-test-container $(VENV)/.dev ## Build the image on a bare Debian and run it; check compose.yaml and the manifest (as root)
-	$(BIN)/uvx --quiet check-jsonschema@0.39.0 --builtin-schema vendor.compose-spec compose.yaml
-	$(BIN)/uvx --quiet kubernetes-validate@1.37.0 --strict deploy/kubernetes.yaml
+	$(RUN) uv tool run --quiet check-jsonschema@0.39.0 --builtin-schema vendor.compose-spec compose.yaml
+	$(RUN) uv tool run --quiet kubernetes-validate@1.37.0 --strict deploy/kubernetes.yaml
 	$(AS_ROOT) $(PYTEST) tests/container
 # The tools of the tests stay those of the lock file.
 test-bounds: need-test-bounds $(VENV)/.dev ## Test with the lowest and with the newest libraries that setup.cfg allows (5 minutes)
 	for bound in lowest-direct highest; do $(MAKE) VENV=.venv-$$bound .venv-$$bound/.dev && \
-		$(BIN)/uv pip compile -q --upgrade --resolution $$bound --extra metrics --extra redis setup.cfg -o .venv-$$bound/bound.txt && \
-		$(BIN)/uv pip install -q --python .venv-$$bound -r .venv-$$bound/bound.txt && \
+		$(RUN) uv pip compile -q --upgrade --resolution $$bound --extra metrics --extra redis setup.cfg -o .venv-$$bound/bound.txt && \
+		$(RUN) uv pip install -q --python .venv-$$bound -r .venv-$$bound/bound.txt && \
 		$(MAKE) VENV=.venv-$$bound test $(if $(ARGS),,test-redis) || exit 1; done
 fuzz: need-fuzz $(VENV)/.dev ## Try tens of thousands of hostile requests, and new cases of all properties (5 minutes)
 	FUZZ_CASES=8000 $(PYTEST) --hypothesis-show-statistics tests/fuzz tests/clients tests/ratelimit tests/redis tests/test_mailbox.py
 bench: need-bench $(VENV)/.dev ## Measure the service beside others and rewrite docs/performance.md (3 minutes)
-	$(BIN)/uv venv -q --clear --python $(BIN)/python .venv-bench && $(BIN)/uv pip sync -q --require-hashes --python .venv-bench tools/bench/requirements.txt
+	$(RUN) uv venv -q --clear --python $(VENV)/bin/python .venv-bench && $(RUN) uv pip sync -q --require-hashes --python .venv-bench tools/bench/requirements.txt
 	.venv-bench/bin/python -m tools.bench
 
 # Missing programs are named before anything is downloaded.
 need-%:
 	@tools/programs check $*
+CAN_MAKE_ONE = import importlib.util as i, sys; sys.exit( \
+	sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/it" or \
+	not i.find_spec("ensurepip") and "Please install Debian\047s package python3-venv")
 $(VENV)/.run: requirements/run.txt
 $(VENV)/.dev: requirements/dev.txt
 $(VENV)/.run $(VENV)/.dev:
-	@test -e $(@D)/bin/python || $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/it")'
-	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(@D) --clear || { echo "Please install Debian's package python3-venv" >&2; exit 1; }
+	@mkdir -p $(@D) 2>/dev/null && test -w $(@D) || { echo "$(CURDIR) is read-only: clone it into a folder of your own" >&2; exit 1; }
+	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || { $(PYTHON) -c '$(CAN_MAKE_ONE)' && $(PYTHON) -m venv $(@D) --clear; }
 	@echo "Installing the libraries of $< into $(@D)"
-	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r $< || { echo "Is the network there?" >&2; exit 1; }
+	@said=$$($(@D)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $< 2>&1) || \
+		{ echo "The libraries cannot be installed (is the network there?) $$(echo "$$said" | grep -m 1 ^ERROR)" >&2; exit 1; }
 	@touch $@ $(@D)/.run
 $(NPM): tools/package-lock.json
 	npm --prefix tools ci --loglevel=error --ignore-scripts --no-audit --no-fund

@@ -5,21 +5,28 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+
+import pytest
 
 from tests.programs import write_program
 from tests.server.gunicorn import ROOT
 
+pytestmark = pytest.mark.needs("make")
+
 MAKE = shutil.which("make") or "make"
 HALF = """#!/bin/sh
-case "$*" in *venv*) mkdir -p "$3/bin" && touch "$3/bin/python" && exit 1 ;; esac
+[ "$2" != venv ] || { mkdir -p "$3/bin" && touch "$3/bin/python" && exit 1; }
 """
-"""A Python whose venv has no pip to install: it leaves half of an environment, and fails."""
+"""A Python that leaves half of an environment, and fails."""
 
 
-def make(*arguments: str, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
+def make(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     # Without the variables of the make that runs the tests.
-    return subprocess.run([MAKE, *arguments], cwd=ROOT, env={"PATH": path}, capture_output=True, text=True, check=False)
+    env = {"PATH": os.environ["PATH"]} | environ
+    return subprocess.run([MAKE, *arguments], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
 
 
 def test_half_of_a_virtual_environment_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
@@ -29,8 +36,38 @@ def test_half_of_a_virtual_environment_is_never_taken_for_a_whole_one(tmp_path: 
     for _ in range(2):
         run = make(f"PYTHON={python}", f"VENV={environment}", "install")
 
-        assert run.returncode != 0
-        assert run.stderr.startswith("Please install Debian's package python3-venv\n")
+        assert run.stderr.startswith("make: *** ")
+
+
+OFFLINE = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:1", "PIP_RETRIES": "0"}
+LACKS: dict[str, tuple[str, Mapping[str, str], str]] = {
+    "the package of Debian": ("sys.modules['ensurepip'] = None", {}, "Please install Debian's package python3-venv"),
+    "a newer Python": ("sys.version_info = (3, 10)", {}, "Python 3.11 or newer is needed: make PYTHON=/path/to/it"),
+    "the network": ("", OFFLINE, "The libraries cannot be installed (is the network there?) ERROR: Could not find "),
+}
+"""What differs in the Python, the environment of make, and how the line about what is wrong begins."""
+
+
+@pytest.mark.parametrize(("change", "environ", "said"), LACKS.values(), ids=LACKS)
+def test_what_is_missing_for_an_environment_is_said_in_a_line(
+    tmp_path: Path, change: str, environ: Mapping[str, str], said: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\n{change}\n")
+    write_program(tmp_path / "python3", f'PYTHONPATH={tmp_path} exec {sys.executable} "$@"')
+
+    run = make(f"PYTHON={tmp_path}/python3", f"VENV={tmp_path}/venv", "install", **environ)
+
+    line, failed = run.stderr.splitlines()
+    assert line.startswith(said)
+    assert failed.startswith("make: *** ")
+
+
+def test_a_folder_that_cannot_be_written_is_not_taken_for_a_missing_package(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    run = make(f"VENV={tmp_path}/file/venv", "install")
+
+    assert run.stderr.startswith(f"{ROOT} is read-only: clone it into a folder of your own\n")
 
 
 def test_what_is_missing_is_named_before_anything_is_downloaded(tmp_path: Path) -> None:
@@ -39,7 +76,7 @@ def test_what_is_missing_is_named_before_anything_is_downloaded(tmp_path: Path) 
     for name in ("bash", "id", "sort"):
         (programs / name).symlink_to(shutil.which(name) or name)
 
-    run = make(f"VENV={environment}", "test-browser", path=str(programs))
+    run = make(f"VENV={environment}", "test-browser", PATH=str(programs))
 
     assert run.returncode != 0
     assert run.stderr.startswith(
