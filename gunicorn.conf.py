@@ -62,10 +62,14 @@ def on_starting(_server: Any) -> None:
     """Stop the start when MAIL_DIR takes no message. A reload goes on: mail is delivered even with a full disk."""
     require_mail_dir(settings.mail_dir)
     logger = logging.getLogger("gunicorn.error")
+    # gunicorn gives this variable to the new program of an upgrade, which listens beside the old one.
+    is_upgrade = "GUNICORN_PID" in os.environ
+    # gunicorn itself would try for five seconds, with a line for each, and would not name the setting.
+    if not is_upgrade and not settings.bind.startswith("unix:"):
+        require_free("BIND", settings.bind)
     if settings.metrics_bind:
-        # gunicorn gives this variable to the new program of an upgrade, which listens beside the old one.
-        if "GUNICORN_PID" not in os.environ:
-            require_free(settings.metrics_bind)
+        if not is_upgrade:
+            require_free("METRICS_BIND", settings.metrics_bind)
         metrics_listener(settings.metrics_bind)
         logger.info("The metrics are at: http://%s", settings.metrics_bind)
     logger.info("Public web interface %s", RELEASE)

@@ -1,4 +1,4 @@
-"""The socket of the metrics."""
+"""The addresses that the service listens at."""
 
 import socket
 from functools import cache
@@ -13,19 +13,20 @@ def metrics_listener(address: str) -> socket.socket:
     gunicorn's first process opens it, so a reload never finds the port taken. The new program of an upgrade may listen
     beside the old one.
     """
-    return _listen(address, reuse_port=True)
+    return _listen("METRICS_BIND", address, reuse_port=True)
 
 
-def require_free(address: str) -> None:
-    """Raise SettingsError when another program listens at HOST:PORT, also when its socket could be shared."""
-    _listen(address, reuse_port=False).close()
+def require_free(setting: str, address: str) -> None:
+    """Raise SettingsError when this process cannot listen at HOST:PORT, also when another's socket could be shared."""
+    _listen(setting, address, reuse_port=False).close()
 
 
-def _listen(address: str, *, reuse_port: bool) -> socket.socket:
+def _listen(setting: str, address: str, *, reuse_port: bool) -> socket.socket:
     host, _, port = address.rpartition(":")
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     try:
         return socket.create_server((host.strip("[]"), int(port)), family=family, reuse_port=reuse_port)
     except OSError as error:
-        fault = f"METRICS_BIND={address!r}: expected an address to listen at: {error.strerror}"
+        reason = str(error.strerror).partition(" (")[0]  # the rest is the address once more
+        fault = f"{setting}={address!r}: expected an address to listen at, such as 127.0.0.1:8001: {reason}"
         raise SettingsError([fault]) from error

@@ -16,6 +16,7 @@ from email import message_from_bytes, policy
 from flask import Flask, render_template
 from werkzeug.serving import make_server
 
+from app.listeners import require_free
 from app.mail.spool import Spool
 from app.settings import Settings
 from tools import ROOT
@@ -64,8 +65,7 @@ def main() -> int:
         sys.exit(f"BIND={bind!r}: the demo needs HOST:PORT, because a browser must find the service")
     if host in {"0.0.0.0", "[::]"}:  # noqa: S104 - it listens nowhere
         host = "127.0.0.1"
-    with suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout=1):
-        sys.exit(f"BIND={bind!r}: something answers there already: set BIND to another address, such as 127.0.0.1:8001")
+    require_free("BIND", bind)
     demo_port = os.environ.get("DEMO_PORT") or "8080"
     try:
         listener = socket.create_server(("127.0.0.1", int(demo_port)))

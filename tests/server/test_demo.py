@@ -14,7 +14,11 @@ from tools.demo import main
 
 REFUSED = {
     "a unix socket": ("BIND", "unix:/run/demo.sock", "the demo needs HOST:PORT, because"),
-    "an address that is taken": ("BIND", "127.0.0.1:{taken}", "something answers there already: set BIND to another"),
+    "an address that is taken": (
+        "BIND",
+        "127.0.0.1:{taken}",
+        "expected an address to listen at, such as ",
+    ),
     "a port that is taken": ("DEMO_PORT", "{taken}", "Address already in use: set DEMO_PORT to another port"),
     "a fault of the service's settings": ("THREADS", "0", "expected a number from 1 to 1024"),
 }

@@ -39,15 +39,17 @@ SHARED = {"RATE_LIMIT_STORAGE": "redis://:hunter2@127.0.0.1:1"}
 MISREAD = {"RATE_LIMIT_STORAGE": "redis://:hunter2@127.0.0.1:1?patience=none"}
 MISREAD_SAID = ["RATE_LIMIT_STORAGE=(hidden): expected an address that the redis library understands"]
 METRICS = {"METRICS_BIND": "127.0.0.1:1"}
-TAKEN = {"METRICS_BIND": "127.0.0.1:{taken}"}
-TAKEN_SAID = ["Starting gunicorn", "expected an address to listen at: Address already in use"]
+TAKEN = {"BIND": "127.0.0.1:{taken}"}
+METRICS_TAKEN = {"METRICS_BIND": "127.0.0.1:{taken}"}
+TAKEN_SAID = ["Starting gunicorn", "expected an address to listen at, such as 127.0.0.1:8001: Address already in use"]
 
 REFUSED: dict[str, tuple[dict[str, str], Sequence[str], list[str]]] = {
     "wrong settings": (WRONG, [], WRONG_SAID),
     "shared limits without their library": (SHARED, EXTRAS, ["RATE_LIMIT_STORAGE " + INSTALL.format("redis")]),
     "an address that their library misreads": (MISREAD, [], MISREAD_SAID),
     "metrics without their library": (METRICS, EXTRAS, ["METRICS_BIND " + INSTALL.format("metrics")]),
-    "metrics where another instance has its own": (TAKEN, [], TAKEN_SAID),
+    "a port that is taken": (TAKEN, [], TAKEN_SAID),
+    "metrics where another instance has its own": (METRICS_TAKEN, [], TAKEN_SAID),
 }
 """The settings, libraries that are missing, and what the lines of the output say: there are no others."""
 
