@@ -80,6 +80,8 @@ def document(text: str) -> str:
         for name, target in ANSWERS.items():
             components["examples"][name]["value"] = _answer(app, target)
         _operations(whole, app)
+        # A check of MAIL_DIR that comes later would make the folder again.
+        app.extensions["background"].stop()
     return lay_out(whole) + "\n"
 
 
