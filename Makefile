@@ -32,6 +32,9 @@ format: $(VENV)/.dev ## Format the code and the document, and correct simple mis
 	$(RUN) ruff check .
 docs: $(VENV)/.dev ## Write what the code knows into the document, the pages and deploy/
 	$(RUN) tools.docs
+pictures: need-test-browser $(VENV)/.dev $(NPM) ## Renew the pictures of README
+	$(RUN) pytest tests/browser/test_demo.py -k readme
+	cp build/screenshots/form.png build/screenshots/letter.png docs/pictures
 COMPILE := $(RUN) uv pip compile -q --universal --python-version 3.11 --generate-hashes --upgrade --custom-compile-command "make lock"
 lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 	$(COMPILE) setup.cfg -o requirements/run.txt
@@ -102,4 +105,4 @@ $(VENV)/.run $(VENV)/.dev:
 	@touch $@ $(@D)/.run
 $(NPM): tools/package-lock.json
 	npm --prefix tools ci --loglevel=error --ignore-scripts --no-audit --no-fund
-.PHONY: help demo run install reference deps test format docs lock clean check nightly lint lint-api test-container test-redis test-bounds fuzz bench $(PARTS:%=test-%)
+.PHONY: help demo run install reference deps test format docs pictures lock clean check nightly lint lint-api test-container test-redis test-bounds fuzz bench $(PARTS:%=test-%)

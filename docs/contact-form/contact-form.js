@@ -522,11 +522,12 @@ export function init(form) {
     canvas.width = canvas.clientWidth * devicePixelRatio;
     canvas.height = canvas.clientHeight * devicePixelRatio;
     const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-    const room = canvas.width / CAPTCHA_LENGTH;
+    const room = canvas.width / (CAPTCHA_LENGTH + 0.5); // a quarter of a character stays free at each end
+    pen.textAlign = "center";
     pen.fillStyle = getComputedStyle(canvas).color;
     pen.font = `${room}px Georgia, serif`;
     [...code].forEach((character, index) => {
-      pen.fillText(character, room * (index + 0.15), canvas.height * (0.6 + Math.random() / 5), room * 0.8);
+      pen.fillText(character, room * (index + 0.75), canvas.height * (0.6 + Math.random() / 5), room * 0.8);
     });
   }
 

@@ -50,7 +50,7 @@ def test_what_a_visitor_sends_appears_in_the_open_inbox(context: BrowserContext,
 
 
 def test_readme_can_show_what_a_visitor_sends_and_what_arrives(browser: Browser, site: str) -> None:
-    """``cp build/screenshots/{form,letter}.png docs/pictures`` renews the pictures of README (under 150 KB)."""
+    """``make pictures`` takes them from here."""
     with browser.new_page(locale="es-ES", viewport={"width": 680, "height": 900}, device_scale_factor=1.4) as page:
         visitor = Visitor(page, site)
         visitor.open()
