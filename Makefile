@@ -94,8 +94,10 @@ need-%:
 CAN_MAKE_ONE = import importlib.util as i, sys; sys.exit( \
 	sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/it" or \
 	not i.find_spec("ensurepip") and "Please install Debian\047s package python3-venv")
-$(VENV)/.run: requirements/run.txt
-$(VENV)/.dev: requirements/dev.txt
+# Stale: uv has filled the environment, or Debian has another Python since.
+STALE := $(shell { $(VENV)/bin/python -c 'import pip' || echo yes; } 2>/dev/null)
+$(VENV)/.run: requirements/run.txt $(if $(STALE),anew)
+$(VENV)/.dev: requirements/dev.txt $(if $(STALE),anew)
 $(VENV)/.run $(VENV)/.dev:
 	@mkdir -p $(@D) 2>/dev/null && test -w $(@D) || { echo "$(CURDIR) is read-only: clone it into a folder of your own" >&2; exit 1; }
 	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || { $(PYTHON) -c '$(CAN_MAKE_ONE)' && $(PYTHON) -m venv $(@D) --clear; }
@@ -105,4 +107,4 @@ $(VENV)/.run $(VENV)/.dev:
 	@touch $@ $(@D)/.run
 $(NPM): tools/package-lock.json
 	npm --prefix tools ci --loglevel=error --ignore-scripts --no-audit --no-fund
-.PHONY: help demo run install reference deps test format docs pictures lock clean check nightly lint lint-api test-container test-redis test-bounds fuzz bench $(PARTS:%=test-%)
+.PHONY: anew help demo run install reference deps test format docs pictures lock clean check nightly lint lint-api test-container test-redis test-bounds fuzz bench $(PARTS:%=test-%)

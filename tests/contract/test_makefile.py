@@ -32,8 +32,10 @@ def make(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
 def test_half_of_a_virtual_environment_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
     python, environment = tmp_path / "python3", tmp_path / "venv"
     write_program(python, HALF)
+    environment.mkdir()
 
     for _ in range(2):
+        (environment / ".run").touch()
         run = make(f"PYTHON={python}", f"VENV={environment}", "install")
 
         assert run.stderr.startswith("make: *** ")
