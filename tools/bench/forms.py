@@ -40,23 +40,23 @@ def measure() -> list[Figure]:
         rounds = interleaved(
             {name: partial(send, stack.enter_context(server).port) for name, (server, send) in servers.items()}
         )
-    p50 = f"A form at {SLOW} ms an answer of the mail server, p50"
+    p50 = "A form with the slow mail server, p50"
     return [
         Figure(
-            "Contact forms against a hand-over for nothing",
+            "Forms, against sending mail in no time",
             median(each["fast"].per_second / each["no hand-over"].per_second for each in rounds),
             "x",
             at_least=0.8,
             why_missed="the dialogue with the mail server is plain Python on the same core.",
         ),
         Figure(
-            f"{p50}, kept connections",
+            f"{p50}, on kept connections",
             median(each["slow, kept"].p50_ms for each in rounds),
             "ms",
             at_most=60,
             why_missed=f"two round trips take {2 * SLOW} ms, and {FEW} forms at once share one core for the rest.",
         ),
-        Figure(f"{p50}, a new connection for each", median(each["slow, new"].p50_ms for each in rounds), "ms"),
+        Figure(f"{p50}, on a new connection", median(each["slow, new"].p50_ms for each in rounds), "ms"),
     ]
 
 

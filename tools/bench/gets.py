@@ -39,7 +39,7 @@ def measure() -> tuple[list[Figure], dict[str, float]]:
         ),
         Figure("GET against raw WSGI", against(RAW), "x"),
         Figure(
-            "GET against the usual stack, with an equally exact window",
+            "GET against the usual stack, equally exact",
             against(USUAL),
             "x",
             at_least=2,

@@ -20,17 +20,17 @@ _PACKAGES = ("flask", "werkzeug", "gunicorn", "flask-cors", "flask-limiter", "li
 _PAGE = """\
 # Performance
 
-`make bench` measures this service beside others and rewrites this page. What is compared takes turns. A figure is the
-median of the rounds, and a ratio is the median of the rounds' ratios.
+`make bench` measures this service beside others, in turn, and rewrites this page. Figures are medians. A ratio (x) is
+the service's speed divided by the other's; for the start, its time. The service has one core: gunicorn's one worker of
+32 threads. The mail server and the load have another: wrk's 16 connections, each request from a new client.
 
-gunicorn runs one worker of 32 threads on one core; wrk and the mail server run on another. wrk sends requests over 16
-connections (4 for the forms at 20 ms an answer) for a second, each from a new client address. A form goes to the disk,
-then to the mail server. The GET is of `/api/versioning`; the others answer a smaller document. The usual stack is Flask
-with Flask-Limiter, flask-cors and ProxyFix. FastAPI runs under uvicorn; its window is not exact: slowapi admits up to
-twice the quota.
-
-While the mail server hangs, 32 clients post forms, each half a second after an answer, and another asks for
-`/api/v1/health` for three seconds. The limiter is called without a server, for 10,000 clients in turn.
+- **Forms** go to the disk, then to the mail server. First they are compared with the same service when sending mail
+  takes no time. Then 4 connections send, and the mail server takes 20 ms for each answer.
+- **GET** asks for `/api/versioning`; the others answer less. The usual stack is Flask with Flask-Limiter, flask-cors
+  and ProxyFix. FastAPI has uvicorn and slowapi, which admits up to twice the quota.
+- **The limiter** says whether a request may pass, how much of the quota remains and when it is renewed. `limits`, the
+  library of Flask-Limiter, needs two calls for that.
+- **While the mail server hangs**, 32 clients post forms, and another one asks for `/api/v1/health`.
 
 {machine}
 
