@@ -14,7 +14,6 @@ FILES: dict[str, Callable[[str], str]] = {
     SNAPSHOT: snapshot.snapshot,
     "README.md": pages.readme,
     "docs/settings.md": pages.settings,
-    "docs/CONTRIBUTING.md": pages.contributing,
     "deploy/public-web-interface.env": pages.example,
     "deploy/nginx/snippets/answers.conf": pages.nginx_answers,
     "deploy/nginx/snippets/http.conf": pages.nginx_quotas,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-from textwrap import fill
 
 from marshmallow.validate import OneOf
 
@@ -19,9 +17,8 @@ from app.mail.kept import GIVE_UP_AFTER, GIVE_UP_TRIES, LONGEST_PAUSE
 from app.mail.spool import UNFINISHED_SECONDS
 from app.ratelimit import shared
 from app.settings import NOTICE_PERIOD_DAYS, OF_A_KIND, VARIABLES
-from tools import ROOT, put, put_all
+from tools import put, put_all
 from tools.document import CODES, FIELDS, KIB, LENGTHS, failure
-from tools.layout import WIDTH
 
 LATE = round(shared.TIMEOUT * 1000)
 NUMBERS: dict[str, dict[str, object]] = {
@@ -81,10 +78,11 @@ def readme(page: str) -> str:
     page = table(page, "errors", {(code, str(code.status)): code.message for code in ErrorCode})
     window = CONTACT_POLICY.window_seconds
     known = {
-        r"(?<=in at most )\d+(?= KiB)": KIB,
+        r"(?<=at most )\d+(?= KiB)": KIB,
         r'(?<="default";)q=\d+;w=\d+': f"q={CONTACT_POLICY.quota};w={window}",
         r'(?<="default";)r=\d+;t=\d+': f"r={CONTACT_POLICY.quota - 1};t={window}",
         r"(?<=Retry-After: )\d+": window,
+        r"(?<=must wait )\d+(?= seconds)": window,
         r'\{"ok":true.*\}': _as_json(envelope.success(message=ACCEPTED)),
         r'\{"ok":false.*\}': _as_json(failure(ErrorCode.RATE_LIMIT, {})),
     }
@@ -153,14 +151,3 @@ def nginx_quotas(text: str) -> str:
         head = rf"(\$public_web_interface_{name} \{{\n +default "
         text = put(put(text, rf"{head})\d+(?=;)", api), rf'{head}\d+;\n +".*" )\d+(?=;)', contact)
     return text
-
-
-def contributing(page: str) -> str:
-    """CONTRIBUTING with the folders of app/: what each says of itself up to its first colon or full stop, and has."""
-    lines = []
-    for folder in sorted(path.parent for path in (ROOT / "app").rglob("__init__.py")):
-        says = re.split(r"[:.]", ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "")[0]
-        modules = ", ".join(sorted(path.stem for path in folder.glob("[!_]*.py")))
-        line = f"- `{folder.relative_to(ROOT)}/`, {says[0].lower()}{says[1:]}: {modules}"
-        lines.append(fill(line, WIDTH, subsequent_indent="  ") + "\n")
-    return put(page, r"(?ms)^- `app/`.*?(?=^- `deploy/`)", "".join(lines))
