@@ -60,7 +60,7 @@ class SettingsError(SystemExit):
 
 def missing_extra(variable: str, extra: str) -> SettingsError:
     """The fault of a variable that is set while the optional libraries that it needs are not installed."""
-    install = f".venv/bin/pip install --require-hashes -r requirements/{extra}.txt"
+    install = f".venv/bin/python -m pip install --require-hashes -r requirements/{extra}.txt"
     return SettingsError([f"{variable} is set: requires the extra [{extra}], {install}"])
 
 

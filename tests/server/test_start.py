@@ -28,7 +28,7 @@ def run(directory: Path, command: Sequence[str], missing: Sequence[str], **envir
     return process.wait(BOOT_SECONDS), log_file.read_text().splitlines()
 
 
-INSTALL = "is set: requires the extra [{0}], .venv/bin/pip install --require-hashes -r requirements/{0}.txt"
+INSTALL = "is set: requires the extra [{0}], .venv/bin/python -m pip install --require-hashes -r requirements/{0}.txt"
 WRONG = {"SMTP_PORT": "smtp", "TRUSTED_PROXIES": "-1", "WORKERS": "2"}
 WRONG_SAID = [
     "SMTP_PORT='smtp': expected ",
