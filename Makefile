@@ -94,15 +94,16 @@ need-%:
 CAN_MAKE_ONE = import importlib.util as i, sys; sys.exit( \
 	sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/it" or \
 	not i.find_spec("ensurepip") and "Please install Debian\047s package python3-venv")
-# Stale: uv has filled the environment, or Debian has another Python since.
-STALE := $(shell { $(VENV)/bin/python -c 'import pip' || echo yes; } 2>/dev/null)
+# Not so once Debian has another Python, or uv or pip has installed the project with other versions.
+IS_OURS := { $(VENV)/bin/python -c 'import pip' && ! ls -d $(VENV)/lib/python3*/site-packages/public_web_interface-*; } >/dev/null 2>&1
+STALE := $(shell $(IS_OURS) || echo yes)
 $(VENV)/.run: requirements/run.txt $(if $(STALE),anew)
 $(VENV)/.dev: requirements/dev.txt $(if $(STALE),anew)
 $(VENV)/.run $(VENV)/.dev:
-	@mkdir -p $(@D) 2>/dev/null && test -w $(@D) || { echo "$(CURDIR) is read-only: clone it into a folder of your own" >&2; exit 1; }
-	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || { $(PYTHON) -c '$(CAN_MAKE_ONE)' && $(PYTHON) -m venv $(@D) --clear; }
+	@mkdir -p $(@D) 2>/dev/null && test -w $(@D) || { echo "$(abspath $(@D)) cannot be written: clone into a folder of your own" >&2; exit 1; }
+	@$(IS_OURS) || { $(PYTHON) -c '$(CAN_MAKE_ONE)' && $(PYTHON) -m venv $(@D) --clear; }
 	@echo "Installing the libraries of $< into $(@D)"
-	@said=$$($(@D)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $< 2>&1) || \
+	@said=$$($(@D)/bin/python -m pip install -q --retries 2 --disable-pip-version-check --require-hashes -r $< 2>&1) || \
 		{ echo "The libraries cannot be installed (is the network there?) $$(echo "$$said" | grep -m 1 ^ERROR)" >&2; exit 1; }
 	@touch $@ $(@D)/.run
 $(NPM): tools/package-lock.json

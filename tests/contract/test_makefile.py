@@ -41,6 +41,19 @@ def test_half_of_a_virtual_environment_is_never_taken_for_a_whole_one(tmp_path: 
         assert run.stderr.startswith("make: *** ")
 
 
+@pytest.mark.parametrize("installed", ["flask", "public_web_interface"])
+def test_an_environment_in_which_others_installed_the_project_is_made_anew(tmp_path: Path, installed: str) -> None:
+    (tmp_path / "venv" / "lib" / "python3.11" / "site-packages" / f"{installed}-1.0.0.dist-info").mkdir(parents=True)
+    (tmp_path / "venv" / "bin").mkdir()
+    (tmp_path / "venv" / ".run").touch()
+    write_program(tmp_path / "venv" / "bin" / "python", "exit 0")
+    write_program(tmp_path / "python3", "echo is called >&2 && exit 1")
+
+    run = make(f"PYTHON={tmp_path}/python3", f"VENV={tmp_path}/venv", "install")
+
+    assert ("is called" in run.stderr) == (installed == "public_web_interface")
+
+
 OFFLINE = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:1", "PIP_RETRIES": "0"}
 LACKS: dict[str, tuple[str, Mapping[str, str], str]] = {
     "the package of Debian": ("sys.modules['ensurepip'] = None", {}, "Please install Debian's package python3-venv"),
@@ -69,7 +82,7 @@ def test_a_folder_that_cannot_be_written_is_not_taken_for_a_missing_package(tmp_
 
     run = make(f"VENV={tmp_path}/file/venv", "install")
 
-    assert run.stderr.startswith(f"{ROOT} is read-only: clone it into a folder of your own\n")
+    assert run.stderr.startswith(f"{tmp_path}/file/venv cannot be written: clone into a folder of your own\n")
 
 
 def test_what_is_missing_is_named_before_anything_is_downloaded(tmp_path: Path) -> None:

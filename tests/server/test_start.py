@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -39,17 +40,12 @@ SHARED = {"RATE_LIMIT_STORAGE": "redis://:hunter2@127.0.0.1:1"}
 MISREAD = {"RATE_LIMIT_STORAGE": "redis://:hunter2@127.0.0.1:1?patience=none"}
 MISREAD_SAID = ["RATE_LIMIT_STORAGE=(hidden): expected an address that the redis library understands"]
 METRICS = {"METRICS_BIND": "127.0.0.1:1"}
-TAKEN = {"BIND": "127.0.0.1:{taken}"}
-METRICS_TAKEN = {"METRICS_BIND": "127.0.0.1:{taken}"}
-TAKEN_SAID = ["Starting gunicorn", "expected an address to listen at, such as 127.0.0.1:8001: Address already in use"]
 
 REFUSED: dict[str, tuple[dict[str, str], Sequence[str], list[str]]] = {
     "wrong settings": (WRONG, [], WRONG_SAID),
     "shared limits without their library": (SHARED, EXTRAS, ["RATE_LIMIT_STORAGE " + INSTALL.format("redis")]),
     "an address that their library misreads": (MISREAD, [], MISREAD_SAID),
     "metrics without their library": (METRICS, EXTRAS, ["METRICS_BIND " + INSTALL.format("metrics")]),
-    "a port that is taken": (TAKEN, [], TAKEN_SAID),
-    "metrics where another instance has its own": (METRICS_TAKEN, [], TAKEN_SAID),
 }
 """The settings, libraries that are missing, and what the lines of the output say: there are no others."""
 
@@ -58,12 +54,34 @@ REFUSED: dict[str, tuple[dict[str, str], Sequence[str], list[str]]] = {
 def test_what_is_wrong_stops_the_start_with_a_line_for_each_fault(
     tmp_path: Path, environ: dict[str, str], missing: Sequence[str], said: list[str]
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0), reuse_port=True) as taken:
-        settings = {name: value.format(taken=taken.getsockname()[1]) for name, value in environ.items()}
-        status, lines = run(tmp_path, GUNICORN, missing, **settings)
+    status, lines = run(tmp_path, GUNICORN, missing, **environ)
 
     assert status == os.EX_CONFIG
     assert [text for text, line in zip(said, lines, strict=True) if text in line] == said
+
+
+@pytest.mark.parametrize("name", ["BIND", "METRICS_BIND"])
+def test_an_address_that_is_taken_stops_the_start_at_once(tmp_path: Path, name: str) -> None:
+    with socket.create_server(("127.0.0.1", 0), reuse_port=True) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        status, (starting, line) = run(tmp_path, GUNICORN, [], **{name: address})
+
+    assert status == os.EX_CONFIG
+    assert "Starting gunicorn" in starting
+    assert (
+        line == f"{name}={address!r}: expected an address to listen at, such as 127.0.0.1:8001: Address already in use"
+    )
+
+
+def test_the_new_program_of_an_upgrade_listens_beside_the_old_one(tmp_path: Path) -> None:
+    script = Path(sys.executable).with_name("gunicorn")  # python -m cannot: gunicorn starts itself once more by a path
+    addresses = {name: f"127.0.0.1:{free_port()}" for name in ("BIND", "METRICS_BIND")}
+    with serving(tmp_path, command=(sys.executable, str(script)), **addresses) as server:
+        server.process.send_signal(signal.SIGUSR2)
+        new = int(server.wait_for(r"(?s)Listening at.*Listening at: \S+ \((\d+)\)")[1])
+        server.wait_for(r"(?s)Booting worker.*Booting worker")
+        os.kill(new, signal.SIGTERM)
+        server.wait_until_it_answers()
 
 
 CRITICAL = "CRITICAL - the settings cannot be used: SMTP_PORT='smtp': expected a port from 1 to 65535; TRUSTED_PROXIES="
