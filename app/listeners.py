@@ -28,5 +28,6 @@ def _listen(setting: str, address: str, *, reuse_port: bool) -> socket.socket:
         return socket.create_server((host.strip("[]"), int(port)), family=family, reuse_port=reuse_port)
     except OSError as error:
         reason = str(error.strerror).partition(" (")[0]  # the rest is the address once more
-        fault = f"{setting}={address!r}: expected an address to listen at, such as 127.0.0.1:8001: {reason}"
+        another = f"127.0.0.1:{int(port) % 65_535 + 1}"
+        fault = f"{setting}={address!r}: {reason}: set {setting} to another address, such as {another}"
         raise SettingsError([fault]) from error

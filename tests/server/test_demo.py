@@ -17,7 +17,7 @@ REFUSED = {
     "an address that is taken": (
         "BIND",
         "127.0.0.1:{taken}",
-        "expected an address to listen at, such as ",
+        "Address already in use: set BIND to another address",
     ),
     "a port that is taken": ("DEMO_PORT", "{taken}", "Address already in use: set DEMO_PORT to another port"),
     "a fault of the service's settings": ("THREADS", "0", "expected a number from 1 to 1024"),

@@ -63,13 +63,14 @@ def test_what_is_wrong_stops_the_start_with_a_line_for_each_fault(
 @pytest.mark.parametrize("name", ["BIND", "METRICS_BIND"])
 def test_an_address_that_is_taken_stops_the_start_at_once(tmp_path: Path, name: str) -> None:
     with socket.create_server(("127.0.0.1", 0), reuse_port=True) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        port = taken.getsockname()[1]
+        address = f"127.0.0.1:{port}"
         status, (starting, line) = run(tmp_path, GUNICORN, [], **{name: address})
 
     assert status == os.EX_CONFIG
     assert "Starting gunicorn" in starting
-    assert (
-        line == f"{name}={address!r}: expected an address to listen at, such as 127.0.0.1:8001: Address already in use"
+    assert line == (
+        f"{name}={address!r}: Address already in use: set {name} to another address, such as 127.0.0.1:{port + 1}"
     )
 
 
