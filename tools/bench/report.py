@@ -20,12 +20,13 @@ _PACKAGES = ("flask", "werkzeug", "gunicorn", "flask-cors", "flask-limiter", "li
 _PAGE = """\
 # Performance
 
-`make bench` measures this service beside others, in turn, and rewrites this page. Figures are medians. A ratio (x) is
-the service's speed divided by the other's; for the start, its time. The service has one core: gunicorn's one worker of
-32 threads. The mail server and the load have another: wrk's 16 connections, each request from a new client.
+`make bench` measures this service beside others, in turn, and rewrites this page. Figures are medians. A ratio (x)
+above 1 means that this service is faster; for the start, slower. Half of the answers come within p50, 99 % within p99.
+The service has one core: gunicorn's one worker of 32 threads. The mail server and the load have another: wrk's 16
+connections, each request from a new client.
 
-- **Forms** go to the disk, then to the mail server. First they are compared with the same service when sending mail
-  takes no time. Then 4 connections send, and the mail server takes 20 ms for each answer.
+- **Forms** go to the disk, then to the mail server. The first row compares them with the same service when sending mail
+  takes no time. In the next two, 4 connections send, and the mail server takes 20 ms for each answer.
 - **GET** asks for `/api/versioning`; the others answer less. The usual stack is Flask with Flask-Limiter, flask-cors
   and ProxyFix. FastAPI has uvicorn and slowapi, which admits up to twice the quota.
 - **The limiter** says whether a request may pass, how much of the quota remains and when it is renewed. `limits`, the
