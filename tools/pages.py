@@ -83,6 +83,7 @@ def readme(page: str) -> str:
         r'(?<="default";)r=\d+;t=\d+': f"r={CONTACT_POLICY.quota - 1};t={window}",
         r"(?<=Retry-After: )\d+": window,
         r"(?<=must wait )\d+(?= seconds)": window,
+        r"(?<=second form within )\d+(?= seconds)": window,
         r'\{"ok":true.*\}': _as_json(envelope.success(message=ACCEPTED)),
         r'\{"ok":false.*\}': _as_json(failure(ErrorCode.RATE_LIMIT, {})),
     }
