@@ -1,7 +1,7 @@
 # Each target works in a new clone or names what it lacks: it makes the virtual environment when that is missing or stale.
 PYTHON ?= python3
 VENV := .venv
-# A script in bin/ names the folder in which it was installed. So called, a clone that was moved works.
+# The scripts in bin/ name the folder in which they were installed: python -m works in a clone that was moved, too.
 RUN := $(VENV)/bin/python -m
 NPM := tools/node_modules/.package-lock.json
 PYTEST := $(RUN) pytest --numprocesses=2 --dist=loadfile
@@ -94,7 +94,7 @@ need-%:
 CAN_MAKE_ONE = import importlib.util as i, sys; sys.exit( \
 	sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/it" or \
 	not i.find_spec("ensurepip") and "Please install Debian\047s package python3-venv")
-# Not so once Debian has another Python, or uv or pip has installed the project with other versions.
+# False once Debian has another Python, or uv or pip has installed the project with other versions.
 IS_OURS := { $(VENV)/bin/python -c 'import pip' && ! ls -d $(VENV)/lib/python3*/site-packages/public_web_interface-*; } >/dev/null 2>&1
 STALE := $(shell $(IS_OURS) || echo yes)
 $(VENV)/.run: requirements/run.txt $(if $(STALE),anew)

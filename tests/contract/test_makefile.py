@@ -54,7 +54,7 @@ def test_an_environment_in_which_others_installed_the_project_is_made_anew(tmp_p
     assert ("is called" in run.stderr) == (installed == "public_web_interface")
 
 
-OFFLINE = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:1", "PIP_RETRIES": "0"}
+OFFLINE = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:1"}
 LACKS: dict[str, tuple[str, Mapping[str, str], str]] = {
     "the package of Debian": ("sys.modules['ensurepip'] = None", {}, "Please install Debian's package python3-venv"),
     "a newer Python": ("sys.version_info = (3, 10)", {}, "Python 3.11 or newer is needed: make PYTHON=/path/to/it"),
