@@ -1,4 +1,4 @@
-"""What a developer runs, and what its parts share: ``make docs``, ``format``, ``demo``, ``reference`` and ``bench``."""
+"""The tools behind ``make docs``, ``format``, ``demo``, ``reference`` and ``bench``, and what they share."""
 
 import re
 from collections.abc import Mapping

@@ -19,7 +19,7 @@ FILES: dict[str, Callable[[str], str]] = {
     "deploy/nginx/snippets/http.conf": pages.nginx_quotas,
     **{name: partial(put_all, known) for name, known in pages.NUMBERS.items()},
 }
-"""What is written, in this order: the snapshot and README read the document."""
+"""Each file with the function that renews its text. The document comes first: the snapshot and README read it."""
 
 
 def main() -> None:

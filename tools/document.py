@@ -1,4 +1,4 @@
-"""What the code knows of static/openapi.json. The prose stays as it is written there."""
+"""Write into static/openapi.json what the code knows. The prose there stays."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LENGTHS = {
     for rule in field.validators
     if isinstance(rule, Length) and rule.max
 }
-"""How long each text of a form may be, in characters."""
+"""The maximum length of each text field of a form, in characters."""
 
 ANSWERS = {
     "ApiIndex": "/api",

@@ -1,4 +1,4 @@
-"""What the code knows of the pages, of nginx's files and of the example of the settings."""
+"""Write what the code knows into the pages, nginx's files and the example of the settings."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def table(page: str, name: str, rows: dict[tuple[str, ...], str]) -> str:
 
 
 def _rules(name: str) -> tuple[str, str]:
-    """Whether a field is required, and what it takes."""
+    """The cells of a field in the columns Required and Takes."""
     field = FIELDS[name]
     choices = [", ".join(rule.choices) for rule in field.validators if isinstance(rule, OneOf)]
     takes = f"{LENGTHS[name]} characters" if name in LENGTHS else "".join(choices)

@@ -1,4 +1,4 @@
-"""What clients rely on in static/openapi.json, a line each: a stable version never receives an incompatible change.
+"""The parts of static/openapi.json that clients rely on, one per line. A stable version keeps them compatible.
 
 (Specification, Versioning, rule 3.) A line that goes or changes breaks clients. So does a new line that a request
 requires, or a new value of an ``enum`` that is answered.

@@ -15,7 +15,7 @@ from tools.bench.servers import Server, gunicorn, service
 
 
 class Start(NamedTuple):
-    """What was seen of one start."""
+    """The time and the memory of one start."""
 
     seconds: float
     memory_mb: float
