@@ -73,8 +73,8 @@ class Composer:
             ("Subject", unstructured("Subject", letter.subject)),
             ("Date", format_datetime(now)),
             ("Message-ID", message_id),
-            ("Auto-Submitted", "auto-generated"),  # RFC 3834, section 5: no out-of-office message answers it
-            ("X-Auto-Response-Suppress", "All"),  # the same for Exchange (MS-OXCMAIL)
+            # MS-OXCMAIL, section 2.1.3.2.20. "All" would suppress bounces, too, and help desks drop Auto-Submitted.
+            ("X-Auto-Response-Suppress", "OOF, AutoReply"),
             (KIND_HEADER, values["form_type"]),
             (REFERENCE_HEADER, letter.reference),
         ]

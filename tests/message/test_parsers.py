@@ -63,7 +63,7 @@ def test_another_program_reads_what_was_typed(readings: dict[str, dict[str, Any]
     assert read["subject"].endswith(f" · {REFERENCE}")
     assert datetime.fromisoformat(read["date"]) == datetime(2030, 1, 1, 2, 30, tzinfo=UTC)
     assert read["message_id"] == SENT[what].message_id
-    assert (read["headers"]["auto-submitted"], read["headers"]["x-form-type"]) == ("auto-generated", "demo")
-    assert "bcc" not in read["headers"]
+    assert (read["headers"]["x-auto-response-suppress"], read["headers"]["x-form-type"]) == ("OOF, AutoReply", "demo")
+    assert read["headers"].keys().isdisjoint(("auto-submitted", "bcc"))
     assert f"{typed.get('mensaje', '')}\n".replace("\r\n", "\n") in read["text"]
     assert read["html"].startswith("<!doctype html>")
