@@ -178,7 +178,7 @@ def _json(value: list[Any] | dict[str, Any]) -> str:
 
 
 def _label(name: str) -> str:
-    """The name of a field in words: ``otroDato``, ``otro_dato`` and ``otro-dato`` become "Otro dato"."""
-    words = one_line(name.replace("_", " ").replace("-", " "))
+    """The name of a field in words: ``otroDato``, ``otro_dato`` and ``otro[dato]`` become "Otro dato"."""
+    words = one_line(re.sub(r"[_\[\]-]", " ", name))
     label = _CAPITALS.sub(lambda found: " " + (found[0].lower() if len(found[0]) == 1 else found[0]), words)
     return label[:1].upper() + label[1:] or "(sin nombre)"
