@@ -24,6 +24,8 @@ MAX_TIMEOUT = 300
 """The longest SMTP_TIMEOUT in seconds; no visitor waits longer."""
 
 SmtpSecurity = Literal["starttls", "tls", "none"]
+USUAL_SECURITY: Mapping[int, SmtpSecurity] = {587: "starttls", 465: "tls"}
+"""How the ports for the submission of mail are secured (RFC 8314, section 3.3)."""
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 T = TypeVar("T")
@@ -260,6 +262,8 @@ class Settings:
             except (ValueError, OSError, ZoneInfoNotFoundError):
                 shown = repr(text) if each.repr else "(hidden)"
                 faults.append(f"{name}={shown}: expected {each.metadata['accepted']}")
+        if "SMTP_SECURITY" not in given and values.get("SMTP_PORT") in USUAL_SECURITY:
+            values["SMTP_SECURITY"] = USUAL_SECURITY[values["SMTP_PORT"]]
         faults += _contradictions(given, values)
         if faults:
             raise SettingsError(faults)

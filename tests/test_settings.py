@@ -236,6 +236,25 @@ def test_a_valid_value_is_taken(name: str, raw: str, read: ReadEnv) -> None:
     assert value_of(settings, name) == VARIABLES[name].valid[raw]
 
 
+SECURED: dict[str, tuple[dict[str, str], str]] = {
+    "no port": ({}, "starttls"),
+    "the port of STARTTLS": ({"SMTP_PORT": "587"}, "starttls"),
+    "the port of TLS": ({"SMTP_PORT": "465"}, "tls"),
+    "the port of TLS, as text files have it": ({"SMTP_PORT": " 0465 ", "SMTP_SECURITY": " "}, "tls"),
+    "the port of TLS, set by hand": ({"SMTP_PORT": "465", "SMTP_SECURITY": "starttls"}, "starttls"),
+    "the port of TLS, without": ({"SMTP_PORT": "465", "SMTP_SECURITY": "none"}, "none"),
+    "another port": ({"SMTP_PORT": "2465"}, "starttls"),
+}
+"""Settings of the mail server, and how the connection to it is secured."""
+
+
+@pytest.mark.parametrize(("environ", "security"), SECURED.values(), ids=SECURED)
+def test_the_port_says_how_the_connection_is_secured_unless_it_is_set(
+    environ: dict[str, str], security: str, read: ReadEnv
+) -> None:
+    assert read(**environ).smtp_security == security
+
+
 def test_every_time_zone_of_the_machine_is_taken(read: ReadEnv) -> None:
     zones = available_timezones() - {"localtime"}  # Debian's link to the zone of the machine itself
 

@@ -44,6 +44,7 @@ NUMBERS: dict[str, dict[str, object]] = {
 
 DEFAULTS: dict[str, str | None] = {name: each.metadata["default"] for name, each in VARIABLES.items()}
 IN_WORDS = {
+    "SMTP_SECURITY": "starttls; with port 465 tls",
     "SALES_EMAIL": "required with SMTP_HOST",
     **dict.fromkeys(OF_A_KIND.values(), "SALES_EMAIL"),
     "MAIL_FROM": "required with SMTP_HOST",
