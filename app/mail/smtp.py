@@ -210,11 +210,13 @@ class _Connection(smtplib.SMTP):
     def authenticate(self, username: str, password: str) -> None:
         """Log in with the first mechanism that works. smtplib's ``login`` hides a refusal that ends the connection."""
         self.user, self.password = username, password
-        offered = self.esmtp_features.get("auth", "").split()
+        offered = self.esmtp_features.get("auth", "").upper().split()
         failure: Exception = smtplib.SMTPNotSupportedError("the server offers no way of logging in that is known here")
         for name in [each for each in ("CRAM-MD5", "PLAIN", "LOGIN") if each in offered]:
             try:
-                code, text = self.auth(name, getattr(self, f"auth_{name.lower().replace('-', '_')}"))
+                responses = getattr(self, f"auth_{name.lower().replace('-', '_')}")
+                # Some servers ignore a name that comes with AUTH LOGIN, and then take the password for the name.
+                code, text = self.auth(name, responses, initial_response_ok=name != "LOGIN")
                 if code == _LOGGED_IN:
                     return
                 raise smtplib.SMTPAuthenticationError(code, text)  # smtplib takes 503, too

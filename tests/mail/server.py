@@ -255,9 +255,15 @@ class Connection:
 
     def _log_in(self, mechanism: str, response: str = "") -> None:
         login = base64.b64decode(response).decode().split("\0")[1:] if mechanism == "PLAIN" else []
+        if mechanism == "LOGIN" and not self._server.reply_to("AUTH LOGIN"):
+            login = [self._ask("Username:"), self._ask("Password:")]  # it ignores a name that came too early
         usual = "235 2.7.0 welcome" if tuple(login) == self._server.account else "535 5.7.8 Wrong credentials"
         if self._answer(usual, f"AUTH {mechanism}", "AUTH").startswith("235"):
             self._username = login[0]
+
+    def _ask(self, question: str) -> str:
+        self._say(f"334 {base64.b64encode(question.encode()).decode()}")
+        return base64.b64decode(next(self._lines)).decode()
 
     def _take_message(self) -> None:
         lines: list[bytes] = []

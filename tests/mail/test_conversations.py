@@ -165,6 +165,13 @@ FAULTS = {
     ),
     "AUTH 504 to the first": login({"AUTH CRAM-MD5": "504 5.5.4 unknown"}, state=TAKEN),
     "AUTH without sense by the first": login({"AUTH CRAM-MD5": "334 abc"}, state=TAKEN),
+    **{
+        f"AUTH offered as {offer}": login({"EHLO": f"250-x\r\n250-{offer}\r\n250 HELP"}, state=TAKEN)
+        for offer in ("AUTH LOGIN", "auth login", "AUTH Plain Gssapi", "AUTH=plain")
+    },
+    "AUTH LOGIN 535": login(
+        {"EHLO": "250-x\r\n250 AUTH login", "AUTH LOGIN": "535 5.7.8 no"}, "535", f"{LOGIN}: 535 5.7.8"
+    ),
     # the recipients
     "RCPT 251": Fault({"RCPT": "251 2.1.5 will forward"}, TAKEN),
     "RCPT 550 to one named twice": Fault({"RCPT": NOBODY}, REFUSED, "550", f"{EVERY}: {NOBODY}", environ=TWO_ALIKE),
