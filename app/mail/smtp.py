@@ -85,11 +85,9 @@ class SmtpSender:
         if kept := self._take_idle(deadline):
             try:
                 return self._transact(kept, message, before_data_ends)
-            except (smtplib.SMTPServerDisconnected, smtplib.SMTPSenderRefused) as error:
-                # This sender was good enough before. With a 5xx the server says that it takes no further message in the
-                # connection, or that it has forgotten the login.
-                if isinstance(error, smtplib.SMTPSenderRefused) and error.smtp_code not in PERMANENT:
-                    raise
+            except (smtplib.SMTPServerDisconnected, smtplib.SMTPSenderRefused):
+                # This sender was good enough before. Servers say in many ways that they take no further message in the
+                # connection, or that they have forgotten the login.
                 logger.debug("the mail server takes no further message in a kept connection")
         return self._transact(self._connect(deadline), message, before_data_ends)
 

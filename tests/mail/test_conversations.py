@@ -114,7 +114,8 @@ REPLIES = [
     ("AUTH", "535 5.7.8 wrong", LOGIN, WAITING, ""),
     ("AUTH", "503 5.5.1 no", LOGIN, WAITING, ""),
     ("MAIL", CLOSING, f"{BROKE_OFF}: the server closes it", WAITING, TAKEN),
-    ("MAIL", "451 4.3.0 later", f"{NO} the sender", WAITING, ""),
+    ("MAIL", "451 4.3.0 later", f"{NO} the sender", WAITING, TAKEN),
+    ("MAIL", "452 4.5.3 enough for this connection", f"{NO} the sender", WAITING, TAKEN),
     ("MAIL", "550 5.7.1 no", f"{NO} the sender", REFUSED, TAKEN),
     ("RCPT", BUSY, EVERY, WAITING, ""),
     ("RCPT", NOBODY, EVERY, REFUSED, ""),
@@ -152,6 +153,8 @@ FAULTS = {
         for stage, reply, told, state, again in REPLIES
     },
     "connect nonsense": Fault({"connect": "HTTP/1.1 400"}, told=f"{NO} the connection: its reply is not SMTP"),
+    "MAIL nonsense": Fault({"MAIL": "nonsense"}, told=f"{NO} the sender: its reply is not SMTP", again=TAKEN),
+    "MAIL 354": Fault({"MAIL": "354 go ahead"}, WAITING, "354", f"{NO} the sender: 354 go ahead", TAKEN),
     "message nonsense": cut_off("nonsense"),
     "message 250 and 421": Fault({"message": f"250 2.0.0 taken\r\n{CLOSING}"}, TAKEN),
     # the login: the first mechanism that works, else the last refusal
