@@ -6,8 +6,9 @@ import ssl
 from dataclasses import dataclass, field
 from enum import Enum
 
-from app.mail.smtp import PERMANENT, ClosingError, InDoubtError
+from app.mail.smtp import ClosingError, InDoubtError
 
+_PERMANENT = range(500, 600)  # no repetition helps after these codes (RFC 5321, section 4.2.1)
 _SENTENCES: dict[type[OSError], str] = {
     InDoubtError: "no answer came, and the mail server may have taken the message",
     ClosingError: "the connection to the mail server broke off: the server closes it: ",
@@ -78,7 +79,7 @@ def _about(error: Exception, code: int) -> About:
     if isinstance(error, InDoubtError):
         return About.IN_DOUBT
     with_reply = smtplib.SMTPSenderRefused | smtplib.SMTPRecipientsRefused | smtplib.SMTPDataError | ClosingError
-    if isinstance(error, with_reply) and code in PERMANENT:
+    if isinstance(error, with_reply) and code in _PERMANENT:
         return About.MESSAGE
     # All of smtplib's exceptions are OSErrors, and of these only what fails on the disk names a file.
     return About.SERVER if isinstance(error, OSError) and error.filename is None else About.LOCAL

@@ -22,11 +22,10 @@ CHECK_SECONDS = 10.0
 """The longest check of the mail server in seconds; a shorter SMTP_TIMEOUT limits it further."""
 MAX_NOOPS = 20
 """The most NOOPs on a connection with no message between them; servers count them (Postfix drops after 100)."""
-PERMANENT = range(500, 600)
-"""The reply codes after which no repetition helps (RFC 5321, section 4.2.1)."""
 
 _LOGGED_IN, _OK, _WILL_FORWARD, _GO_AHEAD, _CLOSING = 235, 250, 251, 354, 421
 _CHUNK = 16_384
+_MOST_SHARES = 4  # a provider's name can have 16 addresses, and a sixteenth of the time is too short for a greeting
 _LONGEST_REPLY = 65_536  # RFC 5321 allows 512 octets in a line (section 4.5.3.1.5) and any number of lines
 _ENHANCED = re.compile(rb"[245]\.\d{1,3}\.\d{1,3}(?!\S)")  # RFC 3463, section 2
 _REPLY = re.compile(rb"(?:\d{3}-.*\n)*+(\d{3})?.*\n")  # a hyphen follows the code in all lines but the last
@@ -116,11 +115,7 @@ class SmtpSender:
         return None
 
     def _connect(self, deadline: Deadline) -> "_Connection":
-        settings, connected = self._settings, self._open_socket(deadline)
-        if settings.smtp_security == "tls":
-            connected.settimeout(deadline.remaining())
-            connected = self._tls.wrap_socket(connected, server_hostname=self._host)
-        connection = _Connection(connected, self._host, deadline)
+        settings, connection = self._settings, self._reach(deadline)
         steps: list[Callable[[], object]] = [connection.greet]
         if settings.smtp_security == "starttls":
             steps += [partial(connection.starttls, context=self._tls), connection.greet]
@@ -137,16 +132,28 @@ class SmtpSender:
             raise
         return connection
 
-    def _open_socket(self, deadline: Deadline) -> socket.socket:
-        """Connect to the first address that accepts; each one gets its share of the time."""
+    def _reach(self, deadline: Deadline) -> "_Connection":
+        """Connect to the first address that accepts and greets; each one gets its share of the time."""
         addresses = self._resolver.addresses(deadline.remaining())
-        failure = OSError("the host has no address")
+        failure: OSError | None = None
         for number, (*_, address) in enumerate(addresses):
+            share = Deadline(deadline.remaining() / min(len(addresses) - number, _MOST_SHARES))
             try:
-                return socket.create_connection(address[:2], deadline.remaining() / (len(addresses) - number))
+                connected = socket.create_connection(address[:2], share.remaining())
             except OSError as error:
-                failure = error
-        raise failure
+                failure = failure or error
+                continue
+            try:
+                if self._settings.smtp_security == "tls":
+                    connected.settimeout(share.remaining())
+                    connected = self._tls.wrap_socket(connected, server_hostname=self._host)
+                connection = _Connection(connected, self._host, share)
+            except OSError as error:
+                failure = error  # it says more than an address that cannot be reached, such as IPv6 on many machines
+            else:
+                connection.deadline = deadline
+                return connection
+        raise failure or OSError("the host has no address")
 
     def _transact(self, connection: "_Connection", message: Message, before_data_ends: Callable[[], None]) -> Receipt:
         sender = self._settings.mail_from.address

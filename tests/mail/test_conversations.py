@@ -8,6 +8,7 @@ import re
 import smtplib
 import socket
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -384,13 +385,16 @@ def test_a_tls_handshake_has_the_time_that_is_left(make_mailer: MakeMailer, mess
     assert time.perf_counter() - begun < MARGIN
 
 
+@pytest.mark.parametrize(
+    "shares", [[20, 20, 20], [15, 11.25, *[8.4375] * 4]], ids=["three", "as many as providers have"]
+)
 def test_addresses_that_swallow_connections_leave_time_for_the_next(
-    make_mailer: MakeMailer, message: Message, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    make_mailer: MakeMailer, message: Message, clock: Clock, monkeypatch: pytest.MonkeyPatch, shares: list[float]
 ) -> None:
-    connect, shares = socket.create_connection, []
+    connect, given = socket.create_connection, []
 
     def connect_unless_swallowed(address: tuple[str, int], seconds: float) -> socket.socket:
-        shares.append(seconds)
+        given.append(seconds)
         if address[0] == HOST:
             return connect(address, seconds)
         clock.passed += seconds
@@ -398,12 +402,72 @@ def test_addresses_that_swallow_connections_leave_time_for_the_next(
 
     with SmtpServer() as server, monkeypatch.context() as patch:
         patch.setattr(socket, "create_connection", connect_unless_swallowed)
-        addresses = [(None, (host, server.port)) for host in ("192.0.2.1", "192.0.2.2", HOST)]
+        addresses = [(None, (host, server.port)) for host in ["192.0.2.1"] * (len(shares) - 1) + [HOST]]
         patch.setattr(Resolver, "addresses", lambda *_: addresses)
         make_mailer(server, **LATE).deliver(message)
 
     assert [arrival.content for arrival in server.taken] == [message.content]
-    assert shares == [20, 20, 20]
+    assert given == shares
+
+
+BUSY_GREETING: dict[str, Any] = {"replies": {"connect": "421 4.3.2 too busy"}}
+FIRST_ADDRESSES: dict[str, tuple[dict[str, Any] | None, Security]] = {
+    "refuses the connection": (None, "none"),
+    "greets with 421": (BUSY_GREETING, "starttls"),
+    "greets with 421 within TLS": (BUSY_GREETING, "tls"),
+    "greets with 554": ({"replies": {"connect": "554-5.3.2 no\r\n554 at all"}}, "none"),
+    "greets with nonsense": ({"replies": {"connect": "HTTP/1.1 400"}}, "none"),
+    "says nothing": ({"replies": {"connect": Act.HANG}}, "starttls"),
+    "says nothing in time": ({"replies": {"connect": Act.DRIBBLE}}, "tls"),
+    "says half of a greeting and leaves": ({"replies": {"connect": b"220-mail.exam"}}, "none"),
+    "leaves": ({"replies": {"connect": Act.DROP}}, "none"),
+    "begins no TLS": ({"replies": {"handshake": Act.RESET}}, "tls"),
+    "is not trusted": ({"certificate": UNTRUSTED[0][1]}, "tls"),
+}
+"""What the server does at the first of two addresses, where there is one, and how the connection is secured."""
+
+
+@pytest.fixture
+def at_addresses(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Gives the mail server's name the addresses of these servers."""
+
+    def give(*servers: SmtpServer) -> None:
+        monkeypatch.setattr(Resolver, "addresses", lambda *_: [(None, (HOST, server.port)) for server in servers])
+
+    return give
+
+
+@pytest.mark.parametrize(("first", "security"), FIRST_ADDRESSES.values(), ids=FIRST_ADDRESSES)
+def test_an_address_that_does_not_greet_gives_way_to_the_next(
+    make_mailer: MakeMailer,
+    message: Message,
+    at_addresses: Callable[..., None],
+    first: dict[str, Any] | None,
+    security: Security,
+) -> None:
+    other = SmtpServer(security=security, **first or {})
+    with other if first else nullcontext(), SmtpServer(security=security) as server:
+        at_addresses(other, server)
+        mailer = make_mailer(server, SMTP_TIMEOUT="6")
+        mailer.deliver(message)
+        mailer.deliver(message)
+
+    assert (len(server.taken), len(server.connections)) == (2, 1)
+    assert [connection.commands for connection in other.connections] == [[]] * bool(first)
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["first", "last"])
+def test_an_address_that_accepts_says_more_than_one_that_cannot_be_reached(
+    make_mailer: MakeMailer, message: Message, at_addresses: Callable[..., None], *, is_first: bool
+) -> None:
+    nobody = SmtpServer()
+    with SmtpServer(**BUSY_GREETING) as busy:
+        at_addresses(*(busy, nobody) if is_first else (nobody, busy))
+        mailer = make_mailer(busy)
+        with pytest.raises(DeliveryError) as failure:
+            mailer.deliver(message)
+
+    assert isinstance(failure.value.__cause__, smtplib.SMTPConnectError)
 
 
 @pytest.mark.parametrize("security", ["none", "starttls", "tls"])
