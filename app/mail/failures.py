@@ -67,12 +67,14 @@ def failure_of(error: Exception) -> Failure:
     lowest = codes[0] if codes else -1  # it is -1 when a reply has none
     code = str(lowest) if lowest >= 0 else type(timeout or error).__name__
     told = quote(replies[0]) if type(error) in _BEFORE_LOGIN else ", ".join(str(code) for code in codes if code >= 0)
-    logged = f"{type(error).__name__} {told}".rstrip()
     about = _about(error, lowest)
-    if timeout and not replies and about is not About.IN_DOUBT:
-        return Failure(about, code, logged, "the mail server did not answer within SMTP_TIMEOUT")
     words = "" if about is About.LOCAL else next(words for kind, words in _SENTENCES.items() if isinstance(error, kind))
-    return Failure(about, code, logged, words + cut("; ".join(dict.fromkeys(map(quote, replies))) or said))
+    sentence = words + cut("; ".join(dict.fromkeys(map(quote, replies))) or said)
+    if timeout and not replies and about is not About.IN_DOUBT:
+        sentence = "the mail server did not answer within SMTP_TIMEOUT"
+    likely_cause = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
+    logged = f"{type(error).__name__} {told}".rstrip()
+    return Failure(about, code, logged + likely_cause, sentence + likely_cause)
 
 
 def _about(error: Exception, code: int) -> About:

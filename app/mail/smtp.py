@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from app.mail.message import Message
 from app.mail.resolver import Resolver, own_name
-from app.settings import Settings
+from app.settings import USUAL_SECURITY, Settings
 
 IDLE_SECONDS = 30.0
 """Seconds for which a connection is kept for the next message; servers keep it for minutes (RFC 5321, 4.5.3.2.7)."""
@@ -149,11 +149,19 @@ class SmtpSender:
                     connected = self._tls.wrap_socket(connected, server_hostname=self._host)
                 connection = _Connection(connected, self._host, share)
             except OSError as error:
+                self._note_likely_cause(error)
                 failure = error  # it says more than an address that cannot be reached, such as IPv6 on many machines
             else:
                 connection.deadline = deadline
                 return connection
         raise failure or OSError("the host has no address")
+
+    def _note_likely_cause(self, error: OSError) -> None:
+        """Note at the error that the port usually takes another security, unless the server has spoken SMTP or TLS."""
+        port, security = self._settings.smtp_port, self._settings.smtp_security
+        usual = USUAL_SECURITY.get(port, security)
+        if usual != security and not isinstance(error, smtplib.SMTPConnectError | ssl.SSLCertVerificationError):
+            error.add_note(f"port {port} usually takes SMTP_SECURITY={usual}")
 
     def _transact(self, connection: "_Connection", message: Message, before_data_ends: Callable[[], None]) -> Receipt:
         sender = self._settings.mail_from.address

@@ -23,12 +23,13 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
 from app.mail import smtp
 from app.mail.failures import failure_of
+from app.mail.health import Check
 from app.mail.kept import State
 from app.mail.mailer import DeliveryError, Mailer
 from app.mail.message import Message
 from app.mail.resolver import Resolver
 from app.mail.spool import Spool
-from tests.mail.conftest import CONTENT, Clock, MakeMailer, kept
+from tests.mail.conftest import CONTENT, Clock, MailCommand, MakeMailer, kept
 from tests.mail.server import ACCOUNT, HOST, Act, Arrival, Connection, Replies, Security, SmtpServer, authority
 from tests.waiting import wait_until
 
@@ -106,6 +107,8 @@ UNTRUSTED = [
     ("for another name", authority().issue_cert("mail.example.com"), "IP address mismatch"),
     ("expired", authority().issue_cert(HOST, not_after=datetime(2020, 1, 1, tzinfo=UTC)), "certificate has expired"),
 ]
+
+NOT_OURS = {"certificate": UNTRUSTED[0][1]}
 
 REPLIES = [
     ("connect", "421 4.3.2 too busy", f"{NO} the connection", WAITING, ""),
@@ -422,7 +425,7 @@ FIRST_ADDRESSES: dict[str, tuple[dict[str, Any] | None, Security]] = {
     "says half of a greeting and leaves": ({"replies": {"connect": b"220-mail.exam"}}, "none"),
     "leaves": ({"replies": {"connect": Act.DROP}}, "none"),
     "begins no TLS": ({"replies": {"handshake": Act.RESET}}, "tls"),
-    "is not trusted": ({"certificate": UNTRUSTED[0][1]}, "tls"),
+    "is not trusted": (NOT_OURS, "tls"),
 }
 """What the server does at the first of two addresses, where there is one, and how the connection is secured."""
 
@@ -468,6 +471,54 @@ def test_an_address_that_accepts_says_more_than_one_that_cannot_be_reached(
             mailer.deliver(message)
 
     assert isinstance(failure.value.__cause__, smtplib.SMTPConnectError)
+
+
+PLAIN, IN_TLS = Fault({}), Fault({}, options={"security": "tls"})
+TO_TLS, TO_STARTTLS = (
+    f"port {port} usually takes SMTP_SECURITY={it}" for port, it in ((465, "tls"), (587, "starttls"))
+)
+PORTS: dict[str, tuple[int, Security, Fault, str]] = {
+    "465: starttls, both wait": (465, "starttls", IN_TLS._replace(environ=SOON), TO_TLS),
+    "465: none, both wait": (465, "none", IN_TLS._replace(environ=SOON), TO_TLS),
+    "465: starttls, the server ends": (465, "starttls", Fault({"connect": Act.DROP}), TO_TLS),
+    "465: starttls, but the server greets": (465, "starttls", PLAIN, ""),
+    "465: starttls, but the server greets with 421": (465, "starttls", Fault(BUSY_GREETING["replies"]), ""),
+    "465: tls, the server ends": (465, "tls", Fault({"connect": Act.DROP}), ""),
+    "587: tls, the server greets at once": (587, "tls", PLAIN, TO_STARTTLS),
+    "587: tls, the server greets at once with 554": (587, "tls", Fault({"connect": "554 5.3.2 no"}), TO_STARTTLS),
+    "587: tls, the server greets late": (587, "tls", Fault({"connect": Act.HANG}, environ=SOON), TO_STARTTLS),
+    "587: tls, the server ends": (587, "tls", Fault({"connect": Act.RESET}), TO_STARTTLS),
+    "587: tls, but the certificate is wrong": (587, "tls", IN_TLS._replace(options=IN_TLS.options | NOT_OURS), ""),
+    "587: starttls, the server ends": (587, "starttls", Fault({"connect": Act.DROP}), ""),
+    "2525: tls, the server greets at once": (2525, "tls", PLAIN, ""),
+}
+"""The port and the security that are set, what the server does, and the likely cause that the operator is told."""
+
+
+@pytest.mark.parametrize(("port", "security", "fault", "cause"), PORTS.values(), ids=PORTS)
+def test_the_log_and_mail_test_name_the_likely_cause_when_the_security_does_not_fit_the_port(
+    make_mailer: MakeMailer,
+    mail: MailCommand,
+    at_addresses: Callable[..., None],
+    caplog: pytest.LogCaptureFixture,
+    port: int,
+    security: Security,
+    fault: Fault,
+    cause: str,
+) -> None:
+    with SmtpServer(fault.replies, **fault.options) as server:
+        at_addresses(server)
+        environ = {"SMTP_PORT": str(port), "SMTP_SECURITY": security} | fault.environ
+        sender = make_mailer(server, **environ).sender
+        assert sender
+        Check("server", sender.check, lambda _: None).run()
+        result = mail("test", server=server, **environ)
+
+    (logged,) = caplog.messages
+    assert logged.startswith("the mail check fails: server=fail (")
+    assert (result.exit_code, result.output[:7]) == (1, "Error: ")
+    told = [said.strip(")\n").partition("; ")[2] for said in (logged, result.output)]
+    assert told == [cause, cause]
 
 
 @pytest.mark.parametrize("security", ["none", "starttls", "tls"])
