@@ -31,6 +31,9 @@ class Observer:
     def handed_over(self, seconds: float, *, delivered: bool) -> None:
         """A first or later attempt has ended, after so many seconds."""
 
+    def recipients_refused(self, number: int) -> None:
+        """So many recipients were refused of a message that the mail server has taken for others."""
+
     def retried(self, state: State | None) -> None:
         """A later attempt has ended, which leaves the message in this state; None when it is delivered."""
 
@@ -128,6 +131,7 @@ class Mailer:
                     claim.note(failure.code, refused=failure.about is About.MESSAGE)
             raise
         self._observer.handed_over(time.perf_counter() - begun, delivered=True)
+        self._observer.recipients_refused(len(receipt.refused))
         if claim:
             with _logged("a delivered message cannot be removed from MAIL_DIR"):
                 claim.discard()

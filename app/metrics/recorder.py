@@ -61,6 +61,9 @@ class Recorder(Observer):
             ["outcome"],
         )
         self._retries = counter("mail_retries", "Later attempts, by the state of the message afterwards.", ["outcome"])
+        self._refused = counter(
+            "mail_recipients_refused", "Recipients that were refused while the mail server took the message for others."
+        )
         self._lost = counter("mail_messages_lost", "Messages that were neither delivered nor kept in MAIL_DIR.")
         # An increase is seen from the first value on. So each of these has one before anything happens.
         for form_type in (*FORM_TYPES, UNKNOWN_FORM_TYPE):
@@ -87,6 +90,10 @@ class Recorder(Observer):
     def handed_over(self, seconds: float, *, delivered: bool) -> None:
         """Count an attempt to hand over a message."""
         self._handovers.labels("delivered" if delivered else "failed").observe(seconds)
+
+    def recipients_refused(self, number: int) -> None:
+        """Count recipients that do not get a message which others get."""
+        self._refused.inc(number)
 
     def retried(self, state: State | None) -> None:
         """Count a later attempt, which leaves the message in this state; None when it is delivered."""

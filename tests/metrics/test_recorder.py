@@ -33,7 +33,8 @@ from tests.waiting import wait_until
 CLIENT = "203.0.113.77"
 FORM = "POST /contact.php"
 SECRET = "ana@example.com"
-LATER = "451 4.3.0 later"
+LATER, GONE = "451 4.3.0 later", "550 5.1.1 no such user"
+OTHER, THIRD = "otra@example.com", "tercera@example.com"
 
 
 class Watched(NamedTuple):
@@ -127,6 +128,29 @@ def test_a_form_that_is_neither_delivered_nor_kept_is_lost(watch: Watch, tmp_pat
     assert watched.samples().sum("mail_messages_lost_total") == 1
 
 
+@pytest.mark.parametrize(
+    ("replies", "count"),
+    [
+        ({}, 0),
+        ({OTHER: LATER}, 1),
+        ({OTHER: GONE, THIRD: LATER}, 2),
+        ({"RCPT": GONE}, 0),
+        ({OTHER: GONE, "DATA": LATER}, 0),
+    ],
+    ids=["none", "one", "two", "every one", "one, but the message is not taken"],
+)
+def test_recipients_that_are_refused_beside_an_accepted_one_are_counted(
+    watch: Watch, replies: Replies, count: int
+) -> None:
+    with SmtpServer(replies) as relay:
+        watched = watch(**relay.environ | {"SALES_EMAIL": f"ventas@example.com,{OTHER},{THIRD}"})
+        watched.ask(FORM, contact_body())
+
+    samples = watched.samples()
+    assert every(samples, "mail_recipients_refused_total") == {(): count}
+    assert OTHER not in watched.page
+
+
 def test_without_a_mail_server_a_form_is_stored_and_there_are_no_places(watch: Watch) -> None:
     watched = watch()
 
@@ -172,6 +196,7 @@ def test_what_has_not_happened_yet_is_zero(watch: Watch) -> None:
     outcomes = [("delivered",), ("failed",)]
     assert every(samples, "contact_submissions_total", "form_type", "outcome") == dict.fromkeys(forms, 0)
     assert every(samples, "mail_messages_lost_total") == {(): 0}
+    assert every(samples, "mail_recipients_refused_total") == {(): 0}
     assert every(samples, "rate_limit_refusals_total", "policy") == {("api",): 0, ("contact",): 0}
     assert every(samples, "mail_retries_total", "outcome") == dict.fromkeys(states, 0)
     assert every(samples, "mail_handover_duration_seconds_count", "outcome") == dict.fromkeys(outcomes, 0)

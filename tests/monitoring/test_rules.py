@@ -80,6 +80,9 @@ ONE_DOWN: Series = {at(0, "up"): [1] * 20 * MINUTE, at(1, "up"): [1] * MINUTE + 
 NOT_WATCHED: Series = {at(0, "up"): [1] * MINUTE + ["stale"] + ["_"] * 7 * MINUTE + [1] * MINUTE}
 WAITING = UP | both(AGE, [0.0] * MINUTE + [float(STEP * step) for step in range(20 * MINUTE)] + [0.0] * MINUTE)
 LOST = UP | {at(0, "mail_messages_lost_total"): [0] * 2 * MINUTE + [1] * 30 * MINUTE}
+LEFT_OUT = UP | {
+    at(n, "mail_recipients_refused_total"): counter((0, 8 + n), (1, 1), (0, 1500 * MINUTE)) for n in (0, 1)
+}
 SLOW, SLOW_FORM = durations("/api", "0.25", "0.5", each=10), durations("/api/v1/contact", "5", "10", each=1)
 
 Way = tuple[Series, int, int, dict[str, str], str]
@@ -106,6 +109,7 @@ WAYS: dict[str, Way] = {
         *(fault('mail_messages{state="in_doubt"}', 0, 2, 3), 120, 240, SHARED | {"state": "in_doubt"}),
         "Messages on web1 that are in doubt: 2.",
     ),
+    "RecipientRefused": (LEFT_OUT, 135, 86_550, SHARED, "Recipients of messages from web1 that were refused: 1."),
     "LimitsNotShared": (
         *(fault(REDIS, 1, 0, 7), 360, 480, SHARED | {"storage": "redis"}),
         "The storage of the rate limits is out of reach from web1.",
