@@ -115,52 +115,55 @@ class SmtpSender:
         return None
 
     def _connect(self, deadline: Deadline) -> "_Connection":
-        settings, connection = self._settings, self._reach(deadline)
-        steps: list[Callable[[], object]] = [connection.greet]
-        if settings.smtp_security == "starttls":
-            steps += [partial(connection.starttls, context=self._tls), connection.greet]
-        if settings.smtp_username and settings.smtp_password:
-            steps += [partial(connection.authenticate, settings.smtp_username, settings.smtp_password)]
-        try:
-            for step in steps:
-                connection.expect_silence()
-                step()
-        except BaseException as error:
-            connection.leave(politely=False)
-            if isinstance(error, Exception) and not isinstance(error, OSError):
-                raise smtplib.SMTPException(f"smtplib failed: {error}") from error
-            raise
-        return connection
-
-    def _reach(self, deadline: Deadline) -> "_Connection":
-        """Connect to the first address that accepts and greets; each one gets its share of the time."""
+        """Log in at the first address that is ready for it; each one has its share of the time until then."""
         addresses = self._resolver.addresses(deadline.remaining())
         failure: OSError | None = None
-        for number, (*_, address) in enumerate(addresses):
-            share = Deadline(deadline.remaining() / min(len(addresses) - number, _MOST_SHARES))
+        for number, (*_, address) in enumerate(addresses, 1):
+            share = Deadline(deadline.remaining() / min(len(addresses) - number + 1, _MOST_SHARES))
             try:
                 connected = socket.create_connection(address[:2], share.remaining())
             except OSError as error:
                 failure = failure or error
                 continue
             try:
-                if self._settings.smtp_security == "tls":
-                    connected.settimeout(share.remaining())
-                    connected = self._tls.wrap_socket(connected, server_hostname=self._host)
-                connection = _Connection(connected, self._host, share)
+                connection = self._begin(connected, share)
+                break
             except OSError as error:
-                self._note_likely_cause(error)
                 failure = error  # it says more than an address that cannot be reached, such as IPv6 on many machines
-            else:
-                connection.deadline = deadline
-                return connection
-        raise failure or OSError("the host has no address")
+                if number < len(addresses):
+                    logger.warning("an address of the mail server gives way to the next: %s", type(error).__name__)
+        else:
+            raise failure or OSError("the host has no address")
+        connection.deadline = deadline
+        username, password = self._settings.smtp_username, self._settings.smtp_password
+        if username and password:
+            connection.take_steps(partial(connection.authenticate, username, password))
+        return connection
+
+    def _begin(self, connected: socket.socket, deadline: Deadline) -> "_Connection":
+        """Come as far as the login, with TLS if it is set."""
+        try:
+            if self._settings.smtp_security == "tls":
+                connected.settimeout(deadline.remaining())
+                connected = self._tls.wrap_socket(connected, server_hostname=self._host)
+            connection = _Connection(connected, self._host, deadline)
+        except OSError as error:
+            self._note_likely_cause(error)
+            raise
+        connection.take_steps(connection.greet)
+        if self._settings.smtp_security == "starttls":
+            connection.take_steps(partial(connection.starttls, context=self._tls), connection.greet)
+        return connection
 
     def _note_likely_cause(self, error: OSError) -> None:
-        """Note at the error that the port usually takes another security, unless the server has spoken SMTP or TLS."""
+        """Note at an error before the greeting that the port usually begins with TLS, or usually does not."""
         port, security = self._settings.smtp_port, self._settings.smtp_security
         usual = USUAL_SECURITY.get(port, security)
-        if usual != security and not isinstance(error, smtplib.SMTPConnectError | ssl.SSLCertVerificationError):
+        if security == "tls":
+            fits = usual == "tls" or isinstance(error, smtplib.SMTPException | ssl.SSLCertVerificationError)
+        else:
+            fits = usual != "tls" or getattr(error, "smtp_code", -1) >= 0
+        if not fits:  # and the server has not spoken as it is set either
             error.add_note(f"port {port} usually takes SMTP_SECURITY={usual}")
 
     def _transact(self, connection: "_Connection", message: Message, before_data_ends: Callable[[], None]) -> Receipt:
@@ -213,6 +216,18 @@ class _Connection(smtplib.SMTP):
         """Called by smtplib, which lets its own SMTP_SSL change this alone: the socket, which is connected already."""
         self._connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self._connected
+
+    def take_steps(self, *steps: Callable[[], object]) -> None:
+        """Take steps before the first message; whatever fails ends the connection."""
+        try:
+            for step in steps:
+                self.expect_silence()
+                step()
+        except BaseException as error:
+            self.leave(politely=False)
+            if isinstance(error, Exception) and not isinstance(error, OSError):
+                raise smtplib.SMTPException(f"smtplib failed: {error}") from error
+            raise
 
     def greet(self) -> None:
         """Send EHLO; raises SMTPHeloError. smtplib by itself would go on with HELO, and hide the refusal."""

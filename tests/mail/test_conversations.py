@@ -425,7 +425,18 @@ FIRST_ADDRESSES: dict[str, tuple[dict[str, Any] | None, Security]] = {
     "says half of a greeting and leaves": ({"replies": {"connect": b"220-mail.exam"}}, "none"),
     "leaves": ({"replies": {"connect": Act.DROP}}, "none"),
     "begins no TLS": ({"replies": {"handshake": Act.RESET}}, "tls"),
-    "is not trusted": (NOT_OURS, "tls"),
+    "begins TLS too late": ({"replies": {"handshake": Act.HANG}}, "tls"),
+    **{f"is not trusted ({it})": (NOT_OURS, it) for it in ("tls", "starttls")},
+    "greets twice": ({"replies": {"connect": "220 mail.example.com\r\n421 4.3.2 closing"}}, "none"),
+    **{
+        f"{stage} {act}": ({"replies": {stage: act}}, "starttls")
+        for stage, act in (
+            ("EHLO", CLOSING),
+            ("STARTTLS", "454 4.7.0 no"),
+            ("second EHLO", Act.DROP),
+            ("EHLO", Act.HANG),
+        )
+    },
 }
 """What the server does at the first of two addresses, where there is one, and how the connection is secured."""
 
@@ -441,22 +452,40 @@ def at_addresses(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(("first", "security"), FIRST_ADDRESSES.values(), ids=FIRST_ADDRESSES)
-def test_an_address_that_does_not_greet_gives_way_to_the_next(
+def test_an_address_that_is_not_ready_for_the_login_gives_way_to_the_next(
     make_mailer: MakeMailer,
     message: Message,
     at_addresses: Callable[..., None],
+    caplog: pytest.LogCaptureFixture,
     first: dict[str, Any] | None,
     security: Security,
 ) -> None:
-    other = SmtpServer(security=security, **first or {})
-    with other if first else nullcontext(), SmtpServer(security=security) as server:
+    other = SmtpServer(security=security, account=ACCOUNT, **first or {})
+    with other if first else nullcontext(), SmtpServer(security=security, account=ACCOUNT) as server:
         at_addresses(other, server)
         mailer = make_mailer(server, SMTP_TIMEOUT="6")
         mailer.deliver(message)
         mailer.deliver(message)
 
     assert (len(server.taken), len(server.connections)) == (2, 1)
-    assert [connection.commands for connection in other.connections] == [[]] * bool(first)
+    assert (len(other.connections), other.logins, other.arrivals) == (bool(first), 0, [])
+    warned = [record.getMessage().partition(": ")[0] for record in caplog.records if record.levelname == "WARNING"]
+    assert warned == ["an address of the mail server gives way to the next"] * bool(first)
+
+
+def test_the_address_that_is_ready_has_all_the_time_that_is_left(
+    make_mailer: MakeMailer, message: Message, clock: Clock, at_addresses: Callable[..., None]
+) -> None:
+    class Slow(SmtpServer):
+        def reply_to(self, stage: str) -> None:
+            if stage == "MAIL":
+                clock.passed += 40
+
+    with Slow() as server:
+        at_addresses(server, server)
+        make_mailer(server, **LATE).deliver(message)
+
+    assert len(server.taken) == 1
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["first", "last"])
@@ -473,22 +502,27 @@ def test_an_address_that_accepts_says_more_than_one_that_cannot_be_reached(
     assert isinstance(failure.value.__cause__, smtplib.SMTPConnectError)
 
 
+HALF = {"SMTP_TIMEOUT": "0.5"}
+"""Enough to connect on a busy machine: the likely cause is named from then on."""
 PLAIN, IN_TLS = Fault({}), Fault({}, options={"security": "tls"})
 TO_TLS, TO_STARTTLS = (
     f"port {port} usually takes SMTP_SECURITY={it}" for port, it in ((465, "tls"), (587, "starttls"))
 )
 PORTS: dict[str, tuple[int, Security, Fault, str]] = {
-    "465: starttls, both wait": (465, "starttls", IN_TLS._replace(environ=SOON), TO_TLS),
-    "465: none, both wait": (465, "none", IN_TLS._replace(environ=SOON), TO_TLS),
+    "465: starttls, both wait": (465, "starttls", IN_TLS._replace(environ=HALF), TO_TLS),
+    "465: none, both wait": (465, "none", IN_TLS._replace(environ=HALF), TO_TLS),
     "465: starttls, the server ends": (465, "starttls", Fault({"connect": Act.DROP}), TO_TLS),
     "465: starttls, but the server greets": (465, "starttls", PLAIN, ""),
     "465: starttls, but the server greets with 421": (465, "starttls", Fault(BUSY_GREETING["replies"]), ""),
     "465: tls, the server ends": (465, "tls", Fault({"connect": Act.DROP}), ""),
     "587: tls, the server greets at once": (587, "tls", PLAIN, TO_STARTTLS),
     "587: tls, the server greets at once with 554": (587, "tls", Fault({"connect": "554 5.3.2 no"}), TO_STARTTLS),
-    "587: tls, the server greets late": (587, "tls", Fault({"connect": Act.HANG}, environ=SOON), TO_STARTTLS),
-    "587: tls, the server ends": (587, "tls", Fault({"connect": Act.RESET}), TO_STARTTLS),
+    "587: tls, the server greets late": (587, "tls", Fault({"connect": Act.HANG}, environ=HALF), TO_STARTTLS),
+    "587: tls, the server ends": (587, "tls", Fault({"connect": Act.DROP}), TO_STARTTLS),
     "587: tls, but the certificate is wrong": (587, "tls", IN_TLS._replace(options=IN_TLS.options | NOT_OURS), ""),
+    "465: starttls, the server greets with nonsense": (465, "starttls", Fault({"connect": "\x15\x03\x03"}), TO_TLS),
+    "587: tls, but the server ends within TLS": (587, "tls", IN_TLS._replace(replies={"connect": Act.DROP}), ""),
+    "587: none, the server ends": (587, "none", Fault({"connect": Act.DROP}), ""),
     "587: starttls, the server ends": (587, "starttls", Fault({"connect": Act.DROP}), ""),
     "2525: tls, the server greets at once": (2525, "tls", PLAIN, ""),
 }
