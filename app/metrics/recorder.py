@@ -62,7 +62,8 @@ class Recorder(Observer):
         )
         self._retries = counter("mail_retries", "Later attempts, by the state of the message afterwards.", ["outcome"])
         self._refused = counter(
-            "mail_recipients_refused", "Recipients that were refused while the mail server took the message for others."
+            "mail_recipients_refused",
+            "Copies of messages that were refused to a recipient while the mail server took them for others.",
         )
         self._lost = counter("mail_messages_lost", "Messages that were neither delivered nor kept in MAIL_DIR.")
         # An increase is seen from the first value on. So each of these has one before anything happens.

@@ -109,7 +109,7 @@ WAYS: dict[str, Way] = {
         *(fault('mail_messages{state="in_doubt"}', 0, 2, 3), 120, 240, SHARED | {"state": "in_doubt"}),
         "Messages on web1 that are in doubt: 2.",
     ),
-    "RecipientRefused": (LEFT_OUT, 135, 86_550, SHARED, "Recipients of messages from web1 that were refused: 1."),
+    "RecipientRefused": (LEFT_OUT, 135, 86_550, SHARED, "Copies of messages from web1 that were refused in a day: 1."),
     "LimitsNotShared": (
         *(fault(REDIS, 1, 0, 7), 360, 480, SHARED | {"storage": "redis"}),
         "The storage of the rate limits is out of reach from web1.",
