@@ -25,7 +25,7 @@ MAX_TIMEOUT = 300
 
 SmtpSecurity = Literal["starttls", "tls", "none"]
 USUAL_SECURITY: Mapping[int, SmtpSecurity] = {587: "starttls", 465: "tls"}
-"""How the ports for the submission of mail are secured (RFC 8314, section 3.3)."""
+"""The usual SMTP_SECURITY of each port for the submission of mail (RFC 8314, section 3.3)."""
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 T = TypeVar("T")

@@ -115,33 +115,35 @@ class SmtpSender:
         return None
 
     def _connect(self, deadline: Deadline) -> "_Connection":
-        """Log in at the first address that is ready for it; each one has its share of the time until then."""
-        addresses = self._resolver.addresses(deadline.remaining())
-        failure: OSError | None = None
-        for number, (*_, address) in enumerate(addresses, 1):
-            share = Deadline(deadline.remaining() / min(len(addresses) - number + 1, _MOST_SHARES))
-            try:
-                connected = socket.create_connection(address[:2], share.remaining())
-            except OSError as error:
-                failure = failure or error
-                continue
-            try:
-                connection = self._begin(connected, share)
-                break
-            except OSError as error:
-                failure = error  # it says more than an address that cannot be reached, such as IPv6 on many machines
-                if number < len(addresses):
-                    logger.warning("an address of the mail server gives way to the next: %s", type(error).__name__)
-        else:
-            raise failure or OSError("the host has no address")
+        connection = self._reach(deadline)
         connection.deadline = deadline
         username, password = self._settings.smtp_username, self._settings.smtp_password
         if username and password:
             connection.take_steps(partial(connection.authenticate, username, password))
         return connection
 
+    def _reach(self, deadline: Deadline) -> "_Connection":
+        """Come as far as the login at the first address that lets it; each one gets its share of the time."""
+        addresses = self._resolver.addresses(deadline.remaining())
+        failure: OSError | None = None
+        for number, (*_, address) in enumerate(addresses):
+            left = len(addresses) - number
+            share = Deadline(deadline.remaining() / min(left, _MOST_SHARES))
+            try:
+                connected = socket.create_connection(address[:2], share.remaining())
+            except OSError as error:
+                failure = failure or error
+                continue
+            try:
+                return self._begin(connected, share)
+            except OSError as error:
+                failure = error  # it says more than an address that cannot be reached, such as IPv6 on many machines
+                if left > 1:
+                    logger.warning("an address of the mail server gives way to the next: %s", type(error).__name__)
+        raise failure or OSError("the host has no address")
+
     def _begin(self, connected: socket.socket, deadline: Deadline) -> "_Connection":
-        """Come as far as the login, with TLS if it is set."""
+        """Greet, and begin TLS if it is set."""
         try:
             if self._settings.smtp_security == "tls":
                 connected.settimeout(deadline.remaining())
@@ -160,10 +162,10 @@ class SmtpSender:
         port, security = self._settings.smtp_port, self._settings.smtp_security
         usual = USUAL_SECURITY.get(port, security)
         if security == "tls":
-            fits = usual == "tls" or isinstance(error, smtplib.SMTPException | ssl.SSLCertVerificationError)
+            is_understood = isinstance(error, smtplib.SMTPException | ssl.SSLCertVerificationError)
         else:
-            fits = usual != "tls" or getattr(error, "smtp_code", -1) >= 0
-        if not fits:  # and the server has not spoken as it is set either
+            is_understood = getattr(error, "smtp_code", -1) >= 0
+        if (security == "tls") != (usual == "tls") and not is_understood:
             error.add_note(f"port {port} usually takes SMTP_SECURITY={usual}")
 
     def _transact(self, connection: "_Connection", message: Message, before_data_ends: Callable[[], None]) -> Receipt:

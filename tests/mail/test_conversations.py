@@ -463,7 +463,7 @@ def test_an_address_that_is_not_ready_for_the_login_gives_way_to_the_next(
     other = SmtpServer(security=security, account=ACCOUNT, **first or {})
     with other if first else nullcontext(), SmtpServer(security=security, account=ACCOUNT) as server:
         at_addresses(other, server)
-        mailer = make_mailer(server, SMTP_TIMEOUT="6")
+        mailer = make_mailer(server, SMTP_TIMEOUT="4")
         mailer.deliver(message)
         mailer.deliver(message)
 
