@@ -420,12 +420,11 @@ FIRST_ADDRESSES: dict[str, tuple[dict[str, Any] | None, Security]] = {
     "greets with 421 within TLS": (BUSY_GREETING, "tls"),
     "greets with 554": ({"replies": {"connect": "554-5.3.2 no\r\n554 at all"}}, "none"),
     "greets with nonsense": ({"replies": {"connect": "HTTP/1.1 400"}}, "none"),
-    "says nothing": ({"replies": {"connect": Act.HANG}}, "starttls"),
-    "says nothing in time": ({"replies": {"connect": Act.DRIBBLE}}, "tls"),
+    "greets too late": ({"replies": {"connect": Act.DRIBBLE}}, "starttls"),
+    "greets too late within TLS": ({"replies": {"connect": Act.DRIBBLE}}, "tls"),
     "says half of a greeting and leaves": ({"replies": {"connect": b"220-mail.exam"}}, "none"),
     "leaves": ({"replies": {"connect": Act.DROP}}, "none"),
-    "begins no TLS": ({"replies": {"handshake": Act.RESET}}, "tls"),
-    "begins TLS too late": ({"replies": {"handshake": Act.HANG}}, "tls"),
+    "begins no TLS": ({"replies": {"handshake": Act.DROP}}, "tls"),
     **{f"is not trusted ({it})": (NOT_OURS, it) for it in ("tls", "starttls")},
     "greets twice": ({"replies": {"connect": "220 mail.example.com\r\n421 4.3.2 closing"}}, "none"),
     **{
@@ -434,7 +433,7 @@ FIRST_ADDRESSES: dict[str, tuple[dict[str, Any] | None, Security]] = {
             ("EHLO", CLOSING),
             ("STARTTLS", "454 4.7.0 no"),
             ("second EHLO", Act.DROP),
-            ("EHLO", Act.HANG),
+            ("EHLO", Act.DRIBBLE),
         )
     },
 }
@@ -455,15 +454,22 @@ def at_addresses(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def test_an_address_that_is_not_ready_for_the_login_gives_way_to_the_next(
     make_mailer: MakeMailer,
     message: Message,
+    clock: Clock,
     at_addresses: Callable[..., None],
     caplog: pytest.LogCaptureFixture,
     first: dict[str, Any] | None,
     security: Security,
 ) -> None:
-    other = SmtpServer(security=security, account=ACCOUNT, **first or {})
+    class Other(SmtpServer):
+        def reply_to(self, stage: str) -> str | bytes | Act | None:
+            act = super().reply_to(stage)
+            clock.passed += 30 if act is Act.DRIBBLE else 0  # its share
+            return act
+
+    other = Other(security=security, account=ACCOUNT, **first or {})
     with other if first else nullcontext(), SmtpServer(security=security, account=ACCOUNT) as server:
         at_addresses(other, server)
-        mailer = make_mailer(server, SMTP_TIMEOUT="4")
+        mailer = make_mailer(server, **LATE)
         mailer.deliver(message)
         mailer.deliver(message)
 
@@ -471,6 +477,17 @@ def test_an_address_that_is_not_ready_for_the_login_gives_way_to_the_next(
     assert (len(other.connections), other.logins, other.arrivals) == (bool(first), 0, [])
     warned = [record.getMessage().partition(": ")[0] for record in caplog.records if record.levelname == "WARNING"]
     assert warned == ["an address of the mail server gives way to the next"] * bool(first)
+
+
+@pytest.mark.parametrize(("security", "stage"), [("none", "connect"), ("tls", "handshake")])
+def test_an_address_that_is_silent_gives_way_to_the_next(
+    make_mailer: MakeMailer, message: Message, at_addresses: Callable[..., None], security: Security, stage: str
+) -> None:
+    with SmtpServer({stage: Act.HANG}, security=security) as silent, SmtpServer(security=security) as server:
+        at_addresses(silent, server)
+        make_mailer(server, SMTP_TIMEOUT="8").deliver(message)
+
+    assert (len(silent.connections), len(server.taken)) == (1, 1)
 
 
 def test_the_address_that_is_ready_has_all_the_time_that_is_left(
