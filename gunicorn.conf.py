@@ -6,10 +6,10 @@ import resource
 import sys
 from typing import Any
 
-from app.listeners import metrics_listener, require_free
 from app.logs import drop_exception_text, logging_config
 from app.mail.spool import require_mail_dir
 from app.metrics import require_metrics
+from app.metrics.listener import metrics_listener, require_free
 from app.ratelimit.storage import create_storage
 from app.release import RELEASE
 from app.settings import Settings

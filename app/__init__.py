@@ -6,12 +6,13 @@ from flask import Flask
 from flask.json.provider import DefaultJSONProvider
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from app.addresses import Addresses
+from app.api.client import Clients
 from app.api.cors import allow_origins
 from app.api.discovery import create_discovery_blueprint
 from app.api.errorhandlers import register_error_handlers
-from app.api.hooks import Hooks, Limits, Quotas, Record
+from app.api.hooks import Hooks, OnFinish
 from app.api.paths import contact_paths
+from app.api.quotas import Limits, Quotas
 from app.api.request import Request, log_request
 from app.api.root import create_root_blueprint
 from app.api.v1 import create_contact_view, create_v1_blueprint
@@ -41,7 +42,7 @@ def create_app(
     limits: Limits | None = None,
     versions: Versions | None = None,
 ) -> Flask:
-    """The application. Collaborators that are not passed in are made from the settings.
+    """The application. Collaborators that are not passed in are created from the settings.
 
     Raises SettingsError when the environment cannot be used.
     """
@@ -53,44 +54,48 @@ def create_app(
     storage = create_storage(settings)
     spool = Spool(settings.mail_dir, has_server=settings.has_mail_server)
     mailer = mailer or create_mailer(settings, spool, recorder)
-    redelivery = Redelivery(mailer, spool, patience=settings.smtp_timeout + 1)
+    redelivery = Redelivery(mailer, spool, timeout=settings.smtp_timeout + 1)
     health = MailHealth(mailer, spool, redelivery)
-    addresses = Addresses(settings)
+    clients = Clients(settings)
     limits = limits or Limits(storage.limiter(API_POLICY), storage.limiter(CONTACT_POLICY))
     quotas = Quotas(limits, paths)
     composer = Composer(settings.mail_from, settings.recipients, settings.mail_timezone)
     contact = create_contact_view(ContactService(composer, mailer), quotas)
-    background = Background(storage, health, mailer, redelivery)
-    records: list[Record] = [log_request]
+    background = Background(
+        [*storage.loops, *(check.loop for check in health.checks), redelivery.loop],
+        announce=mailer.log_transport,
+        close=[mailer.close, storage.close],
+    )
+    on_finish: list[OnFinish] = [log_request]
     if recorder:
-        records.append(recorder.count)
+        on_finish.append(recorder.count)
         recorder.watch(mailer=mailer, health=health, redelivery=redelivery, limits=limits, storage=storage)
 
     app = create_flask(settings)
-    app.extensions |= {"background": background, "metrics": recorder}
-    hooks = Hooks(settings, addresses=addresses, quotas=quotas, versions=versions, records=records)
+    app.extensions |= {"background": background, "mailer": mailer, "mail_health": health, "metrics": recorder}
+    hooks = Hooks(settings, clients=clients, quotas=quotas, versions=versions, on_finish=on_finish)
     app.after_request(hooks.finish)  # the first one registered runs last
-    app.before_request(background.start)  # for ``flask run``; gunicorn.conf.py has done so before the first request
+    app.before_request(background.start)  # flask run starts it here; under gunicorn it is running already
     app.before_request(hooks.admit)
     allow_origins(app, settings.cors_origins, paths)
-    register_error_handlers(app, addresses=addresses, quotas=quotas, versions=versions)
+    register_error_handlers(app, clients=clients, quotas=quotas, versions=versions)
     app.register_blueprint(create_v1_blueprint(versions[V1], contact=contact, health=health, storage=storage))
     app.register_blueprint(
-        create_discovery_blueprint(settings.api_name, addresses=addresses, versions=versions, limits=limits)
+        create_discovery_blueprint(settings.api_name, clients=clients, versions=versions, limits=limits)
     )
-    app.register_blueprint(create_root_blueprint(addresses=addresses, contact=contact))
+    app.register_blueprint(create_root_blueprint(clients=clients, contact=contact))
     app.cli.add_command(create_mail_commands(settings, mailer, spool))
     return app
 
 
 def create_flask(settings: Settings) -> Flask:
-    """The Flask application without routes: JSON for every answer, and the trusted proxies."""
+    """A Flask app without routes, set up for JSON and for trusted proxies."""
     app = Flask(__name__, static_folder=None)
     app.request_class = Request
     app.logger.addFilter(drop_exception_text)
     json = app.json = DefaultJSONProvider(app)
     json.compact, json.sort_keys, json.ensure_ascii = True, False, False
-    # Flask's automatic answer is HTML. The handler of refused methods answers OPTIONS.
+    # Flask's automatic response is HTML. The handler of refused methods answers OPTIONS.
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False
     if proxies := settings.trusted_proxies:

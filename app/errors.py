@@ -5,9 +5,6 @@ from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-MAX_BODY_BYTES = 64 * 1024
-"""The longest body of a request."""
-
 
 class ErrorCode(StrEnum):
     """The codes that clients branch on, each with its only HTTP status, its message and its hint."""
@@ -27,7 +24,7 @@ class ErrorCode(StrEnum):
         400,
         "La petición o su contenido no son válidos.",
         (
-            f"Envíe, en UTF-8 y con {MAX_BODY_BYTES // 1024} KiB como máximo, un objeto JSON (application/json) o un"
+            "Envíe, en UTF-8 y con 64 KiB como máximo, un objeto JSON (application/json) o un"
             " formulario (application/x-www-form-urlencoded) que contenga al menos form_type, nombre y email."
         ),
     )

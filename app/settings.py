@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, TypeVar, get_args
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from app.kinds import FORM_TYPES
+from app.forms import FORM_TYPES
 from app.mailbox import Mailbox, parse_mailbox, parse_mailboxes
 
 NOTICE_PERIOD_DAYS = 180

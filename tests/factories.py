@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from app.api.hooks import Limits
+from app.api.quotas import Limits
 from app.ratelimit.window import Policy, SlidingWindow
 from app.settings import Settings
 

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from app import envelope
+from app.api import envelope
+from app.api.body import MAX_BODY_BYTES
 from app.errors import ApiError, ErrorCode
 from tests.client import ValidatingClient
 
@@ -30,7 +31,10 @@ def test_a_text_is_sentences_that_do_not_blame_the_reader(row: ErrorCode, text: 
 
 
 def test_the_hint_of_invalid_body_names_what_a_body_needs() -> None:
-    assert all(name in ErrorCode.INVALID_BODY.hint for name in ("form_type", "nombre", "email"))
+    assert all(
+        name in ErrorCode.INVALID_BODY.hint
+        for name in ("form_type", "nombre", "email", f" {MAX_BODY_BYTES // 1024} KiB ")
+    )
 
 
 def test_a_body_is_compact_json_with_readable_letters_in_this_order_and_one_line(client: ValidatingClient) -> None:

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
-from app.kinds import KINDS
+from app.forms import FORM_TYPES
 from app.mailbox import Mailbox
 from app.settings import PRIVATE_DIRECTORY, Settings, SettingsError
 
@@ -111,7 +111,7 @@ VARIABLES: dict[str, Variable] = {
         {"a@example.com": (A,), "a@example.com , b@example.com": (A, B)} | TWO_NAMED,
         f"ventas|a@example.com,|,a@example.com|a@example.com,,b@example.com|a@b;c@d|{NO_MAILBOXES}",
     ),
-    **dict.fromkeys((f"SALES_EMAIL_{kind.upper()}" for kind in KINDS), A_KIND),
+    **dict.fromkeys((f"SALES_EMAIL_{kind.upper()}" for kind in FORM_TYPES), A_KIND),
     "MAIL_FROM": Variable(
         Mailbox("web@localhost"),
         "one e-mail address|Formulario web <web@example.com>",
@@ -209,7 +209,7 @@ def named(variable_or_value: str) -> str:
 
 def value_of(settings: Settings, name: str) -> Any:
     kind = name.removeprefix("SALES_EMAIL_").lower()
-    return settings.sales_email_of[kind] if kind in KINDS else getattr(settings, name.lower())
+    return settings.sales_email_of[kind] if kind in FORM_TYPES else getattr(settings, name.lower())
 
 
 @pytest.mark.parametrize("name", VARIABLES)

@@ -16,8 +16,8 @@ from email import message_from_bytes, policy
 from flask import Flask, render_template
 from werkzeug.serving import make_server
 
-from app.listeners import require_free
 from app.mail.spool import Spool
+from app.metrics.listener import require_free
 from app.settings import Settings
 from tools import ROOT
 

@@ -11,14 +11,14 @@ from typing import get_args
 from flask import Flask
 from marshmallow.validate import Length
 
-from app import API_POLICY, CONTACT_POLICY, create_app, envelope
-from app.api import body, discovery, v1
+from app import API_POLICY, CONTACT_POLICY, create_app
+from app.api import body, discovery, envelope, v1
 from app.api.errorhandlers import MAX_RETRY_AFTER
 from app.api.paths import CONTACT, LEGACY_CONTACT
 from app.contact.antispam import CAPTCHA_LENGTH, MAX_AGE_SECONDS, MIN_AGE_SECONDS
 from app.contact.schema import LABELS, MAX_ADDRESS_BYTES, ContactSchema
-from app.errors import MAX_BODY_BYTES, ApiError, ErrorCode
-from app.kinds import KINDS
+from app.errors import ApiError, ErrorCode
+from app.forms import FORM_TITLES, FORM_TYPES
 from app.mail import health
 from app.ratelimit.window import Policy
 from app.release import VERSION
@@ -27,7 +27,7 @@ from app.versions import API_ROOT, V1, Versions
 from tools import Node, put, put_all, resolve
 from tools.layout import lay_out
 
-KIB = MAX_BODY_BYTES // 1024
+KIB = body.MAX_BODY_BYTES // 1024
 BASE = "http://127.0.0.1:8000"
 V1_INDEX = f"{API_ROOT}/{V1}"
 CONTACT_PATHS = (V1_INDEX + CONTACT, LEGACY_CONTACT)
@@ -94,9 +94,9 @@ def _choices(schemas: Node) -> None:
     schemas["IndexSection"]["enum"] = list(discovery.SECTION.allowed_values)
     schemas["EndpointMethod"]["enum"] = list(v1.METHOD.allowed_values)
     schemas["PublishedVersion"]["enum"] = list(Versions.from_settings(Settings.from_env({})))
-    names = [f"`{value}` ({kind.name[:1].lower()}{kind.name[1:]})" for value, kind in KINDS.items()]
-    schemas["FormType"] |= {"description": f"Tipo de formulario: {', '.join(names)}.", "enum": list(KINDS)}
-    schemas["ContactSummary"]["properties"]["form_types"]["examples"] = [list(KINDS)]
+    names = [f"`{value}` ({title.full[:1].lower()}{title.full[1:]})" for value, title in FORM_TITLES.items()]
+    schemas["FormType"] |= {"description": f"Tipo de formulario: {', '.join(names)}.", "enum": list(FORM_TYPES)}
+    schemas["ContactSummary"]["properties"]["form_types"]["examples"] = [list(FORM_TYPES)]
     schemas["NoticePeriodDays"] |= {"minimum": NOTICE_PERIOD_DAYS, "examples": [NOTICE_PERIOD_DAYS]}
     schemas["VerboseFlag"]["enum"] = list(v1.VERBOSE.allowed_values)
 
@@ -153,7 +153,7 @@ def _errors(whole: Node) -> None:
         if error := example["value"].get("error"):
             shown.add(error["code"])
             if error["code"] == ErrorCode.INVALID_FORM_TYPE:
-                error["allowed_values"] = list(KINDS)
+                error["allowed_values"] = list(FORM_TYPES)
             example["value"] = failure(CODES[error["code"]], error)
     for code in ErrorCode:
         if code not in shown:

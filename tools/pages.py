@@ -7,7 +7,8 @@ import re
 
 from marshmallow.validate import OneOf
 
-from app import API_POLICY, CONTACT_POLICY, envelope
+from app import API_POLICY, CONTACT_POLICY
+from app.api import envelope
 from app.api.root import DOCUMENT_FILE
 from app.api.v1 import ACCEPTED
 from app.contact.schema import LABELS

@@ -8,7 +8,10 @@ from typing import Any, Literal
 from urllib.parse import parse_qs
 
 from app.contact.schema import FIELDS
-from app.errors import MAX_BODY_BYTES, ApiError, ErrorCode
+from app.errors import ApiError, ErrorCode
+
+MAX_BODY_BYTES = 64 * 1024
+"""The longest body of a request; the hint of invalid_body says it, too."""
 
 MAX_NESTING = 32
 """Levels of arrays and objects in a JSON body; code that walks deeper ones could exhaust the stack."""
@@ -16,7 +19,7 @@ MAX_NESTING = 32
 Reason = Literal[
     "content_type", "empty", "too_large", "incomplete", "encoding", "syntax", "nesting", "not_an_object", "http"
 ]
-"""``error.details.reason`` of an invalid_body that is not the fault of single fields."""
+"""``error.details.reason`` of an invalid_body that concerns the body as a whole."""
 
 
 def invalid_body(reason: Reason) -> ApiError:
@@ -66,7 +69,7 @@ def _read(environ: dict[str, Any]) -> bytes:
 
 def _parse_json(text: str) -> dict[str, Any]:
     try:
-        # RFC 8259 knows neither NaN and Infinity nor numbers that overflow into them.
+        # RFC 8259 has no NaN and no Infinity; numbers that overflow to infinity are refused, too.
         body = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError as error:
         raise invalid_body("nesting") from error
@@ -82,7 +85,7 @@ def _parse_json(text: str) -> dict[str, Any]:
 
 
 def _parse_form(text: str) -> dict[str, Any]:
-    # Of a name that is repeated, as by ticked boxes, all values are kept, unless the specification has the field.
+    # A repeated name (ticked boxes) keeps all its values; for a field of the specification the last one counts.
     fields = parse_qs(text, keep_blank_values=True, errors="strict")
     return {name: values if values[1:] and name not in FIELDS else values[-1] for name, values in fields.items()}
 
@@ -102,14 +105,14 @@ def _finite(literal: str) -> float:
 
 
 def _is_nested_too_deep(container: Any, deeper: int = MAX_NESTING - 1) -> bool:
-    """True when it has more than that many levels of arrays and objects below it."""
+    """True when arrays and objects nest more than ``deeper`` levels below it."""
     children = container.values() if isinstance(container, dict) else container
     nested = (child for child in children if isinstance(child, (dict, list)))
     return any(deeper == 0 or _is_nested_too_deep(child, deeper - 1) for child in nested)
 
 
 def _has_lone_surrogate(text: str) -> bool:
-    """True when a JSON text escapes half of a character: it could not be encoded later."""
-    # Encoding the parsed body would find no value that a later one of the same name has replaced.
+    """True when a JSON text has an unpaired surrogate escape, which could not be encoded later."""
+    # Encoding the parsed body would miss a value that a later duplicate key has replaced.
     without_pairs = re.sub(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..", "_", text.replace("\\\\", "_"))
     return re.search(r"\\u[dD][89a-fA-F]", without_pairs) is not None

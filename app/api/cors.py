@@ -17,7 +17,7 @@ def allow_origins(app: Flask, origins: tuple[str, ...], contact_paths: frozenset
     CORS(
         app,
         resources={**dict.fromkeys(contact_paths, sending), "/*": {"methods": ["GET", "HEAD", "OPTIONS"]}},
-        # Patterns, because flask-cors would take the brackets of an IPv6 address for one.
+        # Patterns, because flask-cors would read an IPv6 address's brackets as a regular expression.
         origins="*" if "*" in origins else [re.compile(re.escape(origin) + r"\Z") for origin in origins],
         expose_headers=EXPOSED,
         max_age="86400",

@@ -4,15 +4,13 @@ from typing import Any
 
 from flask import Blueprint
 
-from app import envelope
-from app.addresses import Addresses
-from app.api import paths
+from app.api import envelope, paths
 from app.api.body import PARSERS
-from app.api.hooks import Limits
-from app.api.paths import QueryParameter
-from app.api.request import request
-from app.envelope import Body
-from app.kinds import FORM_TYPES
+from app.api.client import Clients
+from app.api.envelope import Body
+from app.api.quotas import Limits
+from app.api.request import QueryParameter, request
+from app.forms import FORM_TYPES
 from app.ratelimit.window import Policy
 from app.settings import NOTICE_PERIOD_DAYS
 from app.versions import API_ROOT, DEPRECATION, Version, Versions
@@ -34,7 +32,7 @@ SIGNALLING = {
 }
 
 
-def create_discovery_blueprint(name: str, *, addresses: Addresses, versions: Versions, limits: Limits) -> Blueprint:
+def create_discovery_blueprint(name: str, *, clients: Clients, versions: Versions, limits: Limits) -> Blueprint:
     """The blueprint of the index and of the versioning policy."""
     blueprint = Blueprint("discovery", __name__)
     version_parameter = QueryParameter("version", tuple(versions))
@@ -42,7 +40,7 @@ def create_discovery_blueprint(name: str, *, addresses: Addresses, versions: Ver
     @blueprint.get(API_ROOT)
     def get_index() -> Body:
         section = SECTION.read()
-        base_url = addresses.base_url(request.environ)
+        base_url = clients.base_url(request.environ)
         document, policy = base_url + paths.DOCUMENT, base_url + paths.VERSIONING
         index = base_url + versions.current.base_path
         data = {

@@ -6,18 +6,17 @@ from http import HTTPStatus
 from flask import Flask, Response
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, TooManyRequests
 
-from app import envelope
-from app.addresses import Addresses
-from app.api import paths
-from app.api.hooks import Quotas
-from app.api.request import request
+from app.api import envelope, paths
+from app.api.client import Clients
+from app.api.quotas import Quotas
+from app.api.request import current_request, request
 from app.errors import ApiError, ErrorCode
 from app.versions import API_ROOT, Versions
 
 MAX_RETRY_AFTER = 3600
 
 
-def register_error_handlers(app: Flask, *, addresses: Addresses, quotas: Quotas, versions: Versions) -> None:
+def register_error_handlers(app: Flask, *, clients: Clients, quotas: Quotas, versions: Versions) -> None:
     """Register a handler for ApiError and one for HTTPException, into which Flask turns all other exceptions."""
 
     @app.errorhandler(ApiError)
@@ -25,8 +24,8 @@ def register_error_handlers(app: Flask, *, addresses: Addresses, quotas: Quotas,
         request.error_code = error.code
         retry_after = None
         if error.code.status == HTTPStatus.TOO_MANY_REQUESTS:
-            retry_after = min(max(error.retry_after or 1, quotas.wait()), MAX_RETRY_AFTER)
-        docs = addresses.base_url(request.environ) + paths.DOCUMENT
+            retry_after = min(max(error.retry_after or 1, quotas.wait(current_request())), MAX_RETRY_AFTER)
+        docs = clients.base_url(request.environ) + paths.DOCUMENT
         headers = {"Retry-After": str(retry_after)} if retry_after else {}
         body = envelope.failure(error, retry_after=retry_after, docs=docs)
         return app.make_response((body, error.code.status, headers))

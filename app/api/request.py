@@ -1,21 +1,24 @@
-"""The request, what the service knows of it, and its log line.
+"""The request, what the service knows of it, its query parameters and its log line.
 
-A client can choose no name that appears in the log or in the metrics.
+No method or route name in the log or in the metrics is a client's own.
 """
 
 import logging
 import time
 import uuid
+from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPMethod
 from typing import Any, cast
 
 import flask
 from werkzeug.exceptions import MethodNotAllowed
+from werkzeug.local import LocalProxy
 
-from app.addresses import truncated
+from app.api.client import truncated
 from app.api.paths import is_under_api
-from app.contact.submission import UNKNOWN_FORM_TYPE, Outcome
+from app.errors import ApiError, ErrorCode
+from app.forms import UNKNOWN_FORM_TYPE, Outcome
 from app.ratelimit.window import Decision
 from app.versions import Version
 
@@ -35,23 +38,26 @@ class Request(flask.Request):
     version: Version | None = None
     """The version that the path belongs to, if there is one."""
     decision: Decision | None = None
-    """The newest decision of a quota that the request was counted against."""
+    """The latest rate-limit decision on this request."""
     error_code: str = "-"
-    """The ``error.code`` of the answer."""
+    """The ``error.code`` of the response."""
     form_type: str = UNKNOWN_FORM_TYPE
-    """The kind of the form that the request sends."""
+    """The type of the form that the request sends."""
     outcome: Outcome | None = None
-    """The end of the form, once it is accepted."""
+    """What became of the form, once it is accepted."""
 
     def __init__(self, environ: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         super().__init__(environ, *args, **kwargs)
         self.begun = time.perf_counter()
         self.id = uuid.uuid4().hex
-        # Werkzeug folds slashes at the front and adds a missing one. Quotas, sunset, router, header fields and log
-        # must all use the same path, exactly as it arrived.
-        raw: str = environ.get("PATH_INFO", "")
-        if not raw.startswith("/") or raw.startswith("//"):
-            self.path = raw.encode("latin-1").decode(errors="replace")
+        # Werkzeug folds leading slashes and adds a missing one. Quotas, sunset, header fields and log use the path
+        # exactly as it arrived.
+        self.path = environ.get("PATH_INFO", "").encode("latin-1").decode(errors="replace")
+
+    @property
+    def is_malformed(self) -> bool:
+        """True for a request whose path does not begin with a slash, as of one that gunicorn could not parse."""
+        return not self.path.startswith("/")
 
     @property
     def method_name(self) -> str:
@@ -60,21 +66,54 @@ class Request(flask.Request):
 
     @cached_property
     def route(self) -> str:
-        """The rule of the path, also when the method is refused; of an unknown path the class."""
+        """The rule of the path, even if the method is refused; a coarse class for an unknown path."""
         rule, refusal = self.url_rule, self.routing_exception
         if isinstance(refusal, MethodNotAllowed) and refusal.valid_methods:
             adapter = flask.current_app.create_url_adapter(self)
             if adapter is not None:
                 rule, _ = adapter.match(method=next(iter(refusal.valid_methods)), return_rule=True)
-        return rule.rule if rule else _class_of(self.path)
+        return rule.rule if rule else self._class_of_path
+
+    @property
+    def _class_of_path(self) -> str:
+        if self.is_malformed:
+            return "malformed"
+        if is_under_api(self.path):
+            return "api/other"
+        if self.path.startswith("/.well-known/"):
+            return "well-known"
+        if "/." in self.path:
+            return "dotfile"
+        return "php" if ".php" in self.path.lower() else "other"
 
 
 request = cast("Request", flask.request)
-"""The current request: Flask's own proxy, typed."""
+"""Flask's proxy of the current request, typed."""
 
 
-def log_request(status: int) -> None:
-    """Write the line of the current request, which is answered with that status, without personal data."""
+def current_request() -> Request:
+    """The current request itself, for code that reads it often: the proxy looks it up each time."""
+    return cast("LocalProxy[Request]", flask.request)._get_current_object()  # noqa: SLF001 - Werkzeug documents it
+
+
+@dataclass(frozen=True, slots=True)
+class QueryParameter:
+    """An optional query parameter and the values it takes."""
+
+    name: str
+    allowed_values: tuple[str, ...]
+
+    def read(self) -> str | None:
+        """The last of the values in the current request; raises ApiError invalid_parameter if one is not allowed."""
+        values = request.args.getlist(self.name)
+        if not all(value in self.allowed_values for value in values):
+            details = {"parameter": self.name}
+            raise ApiError(ErrorCode.INVALID_PARAMETER, details=details, allowed_values=self.allowed_values)
+        return values[-1] if values else None
+
+
+def log_request(request: Request, status: int) -> None:
+    """Log one line for a request and the status of its response, without personal data."""
     parts = {
         "method": request.method_name,
         "route": request.route,
@@ -84,15 +123,3 @@ def log_request(status: int) -> None:
         "client": truncated(request.client),
     }
     logger.info("%s %s %s %s %s ms %s", *parts.values(), extra=parts)
-
-
-def _class_of(path: str) -> str:
-    if not path.startswith("/"):
-        return "malformed"
-    if is_under_api(path):
-        return "api/other"
-    if path.startswith("/.well-known/"):
-        return "well-known"
-    if "/." in path:
-        return "dotfile"
-    return "php" if ".php" in path.lower() else "other"

@@ -9,29 +9,29 @@ from pathlib import Path
 from flask import Blueprint, Response, jsonify
 from werkzeug.http import generate_etag
 
-from app.addresses import Addresses
+from app.api.client import Clients
+from app.api.envelope import Body
 from app.api.paths import DOCUMENT, LEGACY_CONTACT
 from app.api.request import request
-from app.envelope import Body
 
 DOCUMENT_FILE = Path(__file__).parents[2] / "static" / "openapi.json"
 
 
-def create_root_blueprint(*, addresses: Addresses, contact: Callable[[], Body]) -> Blueprint:
+def create_root_blueprint(*, clients: Clients, contact: Callable[[], Body]) -> Blueprint:
     """The blueprint of the site root."""
     blueprint = Blueprint("root", __name__)
     document = json.loads(DOCUMENT_FILE.read_bytes())
 
-    @lru_cache(maxsize=32)  # no quota bounds how often the document is asked for
+    @lru_cache(maxsize=32)  # requests for the document are not rate limited
     def render(base_url: str) -> tuple[bytes, str]:
         body = jsonify(document | {"servers": [{"url": base_url}]}).get_data()
         return body, generate_etag(body)
 
     @blueprint.get(DOCUMENT)
     def get_document() -> Response:
-        body, etag = render(addresses.base_url(request.environ))
+        body, etag = render(clients.base_url(request.environ))
         response = Response(body, mimetype="application/json")
-        # A proxy that compresses the document makes a strong tag weak, but never that of a 304.
+        # nginx weakens a strong ETag when it compresses, but not on a 304: so it is weak from the start.
         response.set_etag(etag, weak=True)
         if request.if_none_match.contains_weak(etag):
             response.status_code = HTTPStatus.NOT_MODIFIED

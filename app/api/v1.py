@@ -8,16 +8,14 @@ from typing import Any
 from flask import Blueprint
 from marshmallow.validate import OneOf
 
-from app import envelope
-from app.api import paths
+from app.api import envelope, paths
 from app.api.body import read_fields
-from app.api.hooks import Quotas
-from app.api.paths import QueryParameter
-from app.api.request import request
+from app.api.envelope import Body
+from app.api.quotas import Quotas
+from app.api.request import QueryParameter, current_request
 from app.contact.schema import ContactSchema
 from app.contact.service import ContactService
-from app.envelope import Body
-from app.kinds import FORM_TYPES
+from app.forms import FORM_TYPES
 from app.mail.health import MailHealth
 from app.ratelimit.window import Storage
 from app.versions import Version
@@ -30,11 +28,12 @@ VERBOSE = QueryParameter("verbose", ("true", "false"))
 def create_contact_view(service: ContactService, quotas: Quotas) -> Callable[[], Body]:
     """The contact view, the same under the versioned path and under its legacy alias.
 
-    Each POST that the contact quota lets through counts, one with a refused form too.
+    Every POST within the contact quota counts, even if its form is refused.
     """
 
     def submit_contact() -> Body:
-        quotas.count_contact()
+        request = current_request()
+        quotas.count_contact(request)
         fields = read_fields(request.environ)
         if (form_type := fields.get("form_type")) in FORM_TYPES:
             request.form_type = form_type

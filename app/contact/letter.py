@@ -9,7 +9,7 @@ from email_validator import ValidatedEmail
 
 from app.contact.schema import FIELDS, LABELS
 from app.contact.visible_text import isolated, one_line, shorten, visible
-from app.kinds import KINDS
+from app.forms import FORM_TITLES
 
 MESSAGE = "mensaje"
 
@@ -67,7 +67,7 @@ class EmailView:
     """The letter to the sales team, made of a checked submission. What has nothing to be seen is left empty."""
 
     def __init__(self, values: dict[str, Any], *, received: str, reference: str) -> None:
-        self.kind, subject = KINDS[values["form_type"]]
+        self.kind, subject = FORM_TITLES[values["form_type"]]
         self.received = received
         self.reference = reference
         address: ValidatedEmail = values["email"]

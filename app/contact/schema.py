@@ -9,7 +9,7 @@ from marshmallow import INCLUDE, Schema, ValidationError, fields, pre_load
 from marshmallow.validate import Length, OneOf
 
 from app.contact.visible_text import BLANK_ENDS, visible, with_lf
-from app.kinds import FORM_TYPES
+from app.forms import FORM_TYPES
 
 MAX_ADDRESS_BYTES = 254
 """The longest address in bytes. A path has 256, its angle brackets included (RFC 5321, section 4.5.3.1.3)."""

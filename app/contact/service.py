@@ -7,9 +7,8 @@ from typing import Any
 from app.contact.antispam import check_age, check_captcha
 from app.contact.composer import Composer
 from app.contact.schema import validate
-from app.contact.submission import HONEYPOT, Outcome
 from app.errors import ApiError, ErrorCode
-from app.kinds import FORM_TYPES
+from app.forms import FORM_TYPES, HONEYPOT, Outcome
 from app.mail.mailer import DeliveryError, Mailer
 
 logger = logging.getLogger(__name__)

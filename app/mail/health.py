@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from app.loop import Loop
+from app.background import Loop
 from app.mail.failures import failure_of
 from app.mail.mailer import Mailer
 from app.mail.redelivery import Redelivery

@@ -9,7 +9,7 @@ import math
 import time
 from operator import attrgetter
 
-from app.loop import Loop
+from app.background import Loop
 from app.mail.failures import About, failure_of
 from app.mail.kept import Census, Kept
 from app.mail.mailer import Mailer
@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 class Redelivery:
     """Makes the rounds in a thread of its own. Each process has one, and one process at a time makes rounds."""
 
-    def __init__(self, mailer: Mailer, spool: Spool, *, patience: float) -> None:
-        self.loop = Loop("mail-redelivery", self.work, patience=patience)
+    def __init__(self, mailer: Mailer, spool: Spool, *, timeout: float) -> None:
+        self.loop = Loop("mail-redelivery", self.work, timeout=timeout)
         self.census = Census([])  # the newest numbers
         self._mailer = mailer
         self._spool = spool

@@ -11,11 +11,10 @@ from http.server import ThreadingHTTPServer
 from prometheus_client import PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import MetricsHandler
 
-from app.api.hooks import Limits
-from app.api.request import request
-from app.contact.submission import UNKNOWN_FORM_TYPE, Outcome
+from app.api.quotas import Limits
+from app.api.request import Request
 from app.errors import ErrorCode
-from app.kinds import FORM_TYPES
+from app.forms import FORM_TYPES, UNKNOWN_FORM_TYPE, Outcome
 from app.mail.health import MailHealth
 from app.mail.kept import State
 from app.mail.mailer import Mailer, Observer
@@ -77,8 +76,8 @@ class Recorder(Observer):
         for result in ("delivered", *(STATES[state] for state in State if state is not State.STORED)):
             self._retries.labels(result)
 
-    def count(self, status: int) -> None:
-        """Count the current request and, if it sends a form, the submission."""
+    def count(self, request: Request, status: int) -> None:
+        """Count a request and, if it sends a form, the submission."""
         code = request.error_code
         self._requests.labels(request.method_name, request.route, status, code).inc()
         self._durations.labels(request.route).observe(time.perf_counter() - request.begun)

@@ -9,7 +9,7 @@ import os
 
 import redis
 
-from app.loop import Loop
+from app.background import Loop
 from app.ratelimit.window import Decision, Policy, SlidingWindow, Storage
 from app.settings import SettingsError
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import MutableSequence, Sequence
 from typing import NamedTuple
 
-from app.loop import Loop
+from app.background import Loop
 
 SECOND = 1_000_000_000
 """Nanoseconds in a second. Windows are counted in whole nanoseconds, so that no rounding error admits a request."""

@@ -13,7 +13,7 @@ from werkzeug.test import Client, TestResponse
 
 from app import API_POLICY, CONTACT_POLICY
 from app.api.v1 import ACCEPTED
-from app.kinds import FORM_TYPES
+from app.forms import FORM_TYPES
 from tests.client import DOCUMENT
 from tests.factories import REQUEST_ID, SUNSET, WRONG_BODY
 from tools.document import LENGTHS

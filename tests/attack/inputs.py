@@ -6,7 +6,7 @@ import json
 import unicodedata
 from collections.abc import Iterable
 
-from app.errors import MAX_BODY_BYTES
+from app.api.body import MAX_BODY_BYTES
 
 CLIENT = b"203.0.113.7"
 """Stands in each request for the address that it comes from: put another one there each time."""

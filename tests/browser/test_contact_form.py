@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from app.api.v1 import ACCEPTED
 from app.contact.letter import ASKED
-from app.kinds import KINDS
+from app.forms import FORM_TITLES, FORM_TYPES
 from tests.browser.servers import Relay, Website
 from tests.browser.visitor import COUNTDOWN_ENDS, FIELDS, SMALL_PHONE, WAYS, Visitor, lines_of
 from tests.mail.server import SmtpServer, parse
@@ -27,7 +27,7 @@ TRAP = "_bp_check"
 
 
 @pytest.mark.firefox
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FORM_TYPES)
 def test_each_kind_of_form_arrives_field_by_field(visitor: Visitor, mail_server: SmtpServer, kind: str) -> None:
     own = OWN_FIELDS.get(kind, {})
     visitor.choose("ventas")
@@ -45,7 +45,7 @@ def test_each_kind_of_form_arrives_field_by_field(visitor: Visitor, mail_server:
     (arrival,) = mail_server.arrivals
     assert parse(arrival)["Reply-To"] == "María Ñúñez <maria@example.com>"
     reference = parse(arrival)["X-Reference"]
-    assert parse(arrival)["Subject"] == f"{KINDS[kind].subject}: Comercio Ejemplo S.L. · {reference}"
+    assert parse(arrival)["Subject"] == f"{FORM_TITLES[kind].short}: Comercio Ejemplo S.L. · {reference}"
     expect(visitor.confirmation).to_contain_text(f"{reference} Número de referencia.")
     assert lines_of(mail_server) == [
         f"Referencia: {reference}",

@@ -10,7 +10,7 @@ import pytest
 from freezegun import freeze_time
 
 from app.contact.composer import Composer
-from app.kinds import KINDS
+from app.forms import FORM_TITLES
 from app.mailbox import Mailbox
 from tests.contact.reading import SENDER, compose, decoded_subject, hold, read, written_again
 from tests.factories import REFERENCE, REQUEST_ID, UTC_ZONE
@@ -120,7 +120,9 @@ def test_the_subject_shows_what_was_typed_on_one_line(form_type: str, text: str)
     content = compose(form_type=form_type, empresa=text).content
 
     seen = " ".join(re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", text).split()).replace("=?", "= ?")
-    assert parse(content)["Subject"] == decoded_subject(content) == f"{KINDS[form_type].subject}: {seen} · {REFERENCE}"
+    assert (
+        parse(content)["Subject"] == decoded_subject(content) == f"{FORM_TITLES[form_type].short}: {seen} · {REFERENCE}"
+    )
     assert "Bcc" not in email.message_from_bytes(written_again(written_again(content)))
 
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.kinds import KINDS
+from app.forms import FORM_TITLES, FORM_TYPES
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.factories import contact_body
 from tests.mail.server import HOST, SmtpServer, parse, text_of
 
-OWN = {f"SALES_EMAIL_{kind.upper()}": f"{kind}@example.com, Jefa <jefa@example.com>" for kind in KINDS}
+OWN = {f"SALES_EMAIL_{kind.upper()}": f"{kind}@example.com, Jefa <jefa@example.com>" for kind in FORM_TYPES}
 """Recipients of each kind of form."""
 
 pytestmark = pytest.mark.usefixtures("_trusted_authority")
@@ -74,7 +74,7 @@ def test_a_posted_form_arrives_field_by_field_at_the_recipients_of_its_kind(
     reference = f"{request_id[:4]}-{request_id[4:8]}".upper()
     assert message["Message-ID"].startswith(f"<{request_id}.")
     assert message["X-Reference"] == reference
-    assert message["Subject"] == f"{KINDS[kind].subject}: Comercio Ejemplo S.L. · {reference}"
+    assert message["Subject"] == f"{FORM_TITLES[kind].short}: Comercio Ejemplo S.L. · {reference}"
     read = re.sub("Para responder: .*\n", "", text_of(arrival))
     assert read.split("\n", 2)[2] == f"Referencia: {reference}\n{READ.format(address)}"
     assert "Tarifas &amp; «plazos»" in text_of(arrival, "html")

@@ -12,9 +12,8 @@ import pytest
 from app.contact.antispam import CAPTCHA_LENGTH, MAX_AGE_SECONDS, MIN_AGE_SECONDS
 from app.contact.letter import ASKED
 from app.contact.schema import MAX_ADDRESS_BYTES, ContactSchema
-from app.contact.submission import HONEYPOT
 from app.errors import ErrorCode
-from app.kinds import FORM_TYPES
+from app.forms import FORM_TYPES, HONEYPOT
 from tests.factories import make_settings
 from tests.server.gunicorn import ROOT
 from tools.document import LENGTHS

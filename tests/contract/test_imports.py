@@ -9,23 +9,19 @@ import pytest
 
 APP = Path(__file__).parents[2] / "app"
 MAY_IMPORT = {
-    "app.api": "addresses api contact envelope errors kinds mail ratelimit settings versions flask",
-    "app.contact": "contact errors kinds mail mailbox",
-    "app.mail": "loop mail mailbox settings",
-    "app.ratelimit": "loop ratelimit settings",
-    "app.metrics": "api contact errors kinds mail metrics ratelimit release settings flask",
-    "app.addresses": "settings",
-    "app.background": "loop mail ratelimit flask",
-    "app.envelope": "errors flask",
+    "app.api": "api contact errors forms mail ratelimit settings versions flask",
+    "app.contact": "contact errors forms mail mailbox",
+    "app.mail": "background mail mailbox settings",
+    "app.ratelimit": "background ratelimit settings",
+    "app.metrics": "api errors forms mail metrics ratelimit release settings flask",
+    "app.background": "",
     "app.errors": "",
-    "app.loop": "",
     "app.mailbox": "",
     "app.release": "",
-    "app.kinds": "",
-    "app.settings": "kinds mailbox",
+    "app.forms": "",
+    "app.settings": "forms mailbox",
     "app.versions": "settings",
     "app.logs": "settings flask",
-    "app.listeners": "settings",
     "app.worker": "",
 }
 """Of this project, and Flask: nothing below ``api`` knows its requests."""

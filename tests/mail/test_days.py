@@ -187,7 +187,7 @@ class Story:
         self, mailer: Mailer, mail_dir: Path, clock: Clock, server: SmtpServer, patch: pytest.MonkeyPatch
     ) -> None:
         self._mailer, self._mail_dir, self._server, self._patch = mailer, mail_dir, server, patch
-        self._redelivery = Redelivery(mailer, Spool(mail_dir), patience=10)
+        self._redelivery = Redelivery(mailer, Spool(mail_dir), timeout=10)
         self._redelivery.loop.pause = self._pause  # type: ignore[method-assign]
         self._redelivery.loop.wake = self._wake  # type: ignore[method-assign]
         self._clock = clock
@@ -316,7 +316,7 @@ class Story:
         self._mailer.bulkhead.waiting = int(forms)
 
     def end(self) -> None:
-        self._redelivery.loop.wind_down()
+        self._redelivery.loop.stop()
         self._events.clear()
 
 
@@ -376,7 +376,7 @@ def test_what_waits_goes_whole_to_whom_the_settings_name_for_its_kind_by_now(
 
     with SmtpServer() as server:
         mailer = make_mailer(server, SALES_EMAIL="b@example.com", SALES_EMAIL_DEMO="a@example.com")
-        Redelivery(mailer, Spool(mail_dir), patience=10).work()
+        Redelivery(mailer, Spool(mail_dir), timeout=10).work()
 
     assert [(arrival.recipients, arrival.content) for arrival in server.arrivals] == [([recipient], large)]
 
@@ -387,7 +387,7 @@ def test_of_two_processes_one_makes_rounds_and_the_other_when_its_check_fails(
     monkeypatch.setattr(module, "INTERVAL", 0.2)
     keep_due(mail_dir, 2)
     with SmtpServer({"RCPT": "450 4.2.0 later"}) as server:
-        first, second = (Redelivery(make_mailer(server), Spool(mail_dir), patience=10) for _ in range(2))
+        first, second = (Redelivery(make_mailer(server), Spool(mail_dir), timeout=10) for _ in range(2))
         first.work()
         second.work()
         tries = [message.tries for message in kept(mail_dir)]
@@ -407,7 +407,7 @@ def test_a_large_store_is_read_less_often(
 
     monkeypatch.setattr(Spool, "kept", read_slowly)
 
-    assert Redelivery(make_mailer(), Spool(mail_dir), patience=10).work() == 398
+    assert Redelivery(make_mailer(), Spool(mail_dir), timeout=10).work() == 398
 
 
 def test_a_fault_ends_nothing_and_is_named_without_its_words(
@@ -417,6 +417,6 @@ def test_a_fault_ends_nothing_and_is_named_without_its_words(
         raise LookupError("maria@example.com")
 
     monkeypatch.setattr(Spool, "kept", fail)
-    Redelivery(make_mailer(), Spool(mail_dir), patience=10).work()
+    Redelivery(make_mailer(), Spool(mail_dir), timeout=10).work()
 
     assert caplog.messages == ["redelivery failed: LookupError"]

@@ -125,7 +125,7 @@ def get(app: Flask, **query: str) -> dict[str, Any]:
 
 
 def health_of(app: Flask) -> MailHealth:
-    return cast("MailHealth", app.extensions["background"].mail_health)
+    return cast("MailHealth", app.extensions["mail_health"])
 
 
 def test_the_service_is_degraded_until_the_server_is_back_and_counts_what_is_undelivered(

@@ -125,7 +125,7 @@ def test_what_a_killed_process_has_left_is_removed_after_36_hours_unless_it_is_b
     make_mailer: MakeMailer, mail_dir: Path, caplog: pytest.LogCaptureFixture, folder: str, hours: float, removed: int
 ) -> None:
     Spool(mail_dir).prepare()
-    redelivery = Redelivery(make_mailer(), Spool(mail_dir), patience=10)
+    redelivery = Redelivery(make_mailer(), Spool(mail_dir), timeout=10)
     path = mail_dir / folder / NAME
     path.write_bytes(CONTENT[:50])
     os.utime(path, (time.time() - hours * 3600,) * 2)

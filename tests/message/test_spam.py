@@ -8,7 +8,7 @@ from email.utils import format_datetime, localtime
 from pathlib import Path
 from typing import Any
 
-from app.kinds import KINDS
+from app.forms import FORM_TYPES
 from tests.contact.reading import compose
 
 PATIENCE = 300
@@ -47,7 +47,7 @@ def judge(contents: list[bytes], directory: Path) -> list[tuple[float, dict[str,
 def test_each_kind_of_message_is_no_spam(tmp_path: Path) -> None:
     contents = {
         f"{kind}, {what}": (TO_MAILBOX + TO_RELAY).encode() + compose(form_type=kind, **changes).content
-        for kind in KINDS
+        for kind in FORM_TYPES
         for what, changes in SUBMISSIONS.items()
     }
 
@@ -58,9 +58,9 @@ def test_each_kind_of_message_is_no_spam(tmp_path: Path) -> None:
 
 def test_a_visitor_with_an_address_that_anybody_can_have_costs_what_the_operator_was_told(tmp_path: Path) -> None:
     # The sender's address is not the visitor's. docs/mail.md says what to do.
-    contents = [compose(form_type=kind, email="maria.nunez@gmail.com").content for kind in KINDS]
+    contents = [compose(form_type=kind, email="maria.nunez@gmail.com").content for kind in FORM_TYPES]
 
     verdicts = judge(contents, tmp_path)
 
     weighty = [{rule for rule, points in rules.items() if points > HTML} for _, rules in verdicts]
-    assert weighty == [{"FREEMAIL_FORGED_REPLYTO"}] * len(KINDS)
+    assert weighty == [{"FREEMAIL_FORGED_REPLYTO"}] * len(FORM_TYPES)

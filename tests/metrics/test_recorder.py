@@ -17,7 +17,7 @@ from flask import Flask
 from prometheus_client import generate_latest
 from werkzeug.test import Client, TestResponse
 
-from app.kinds import FORM_TYPES
+from app.forms import FORM_TYPES
 from app.mail.kept import State
 from app.mail.spool import Spool
 from tests.api.exchanges import Row, member, send
@@ -232,7 +232,7 @@ def test_a_retry_counts_as_a_hand_over_and_under_the_state_that_the_message_has_
         watched = watch(**relay.environ)
         claim = Spool(tmp_path / "mail").store(letter(1))
         with suppress(OSError):
-            watched.app.extensions["background"].mailer.redeliver(claim)
+            watched.app.extensions["mailer"].redeliver(claim)
 
     samples = watched.samples()
     assert samples.all("mail_retries_total", "outcome") == {(state,): 1}

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app.kinds import KINDS
+from app.forms import FORM_TITLES
 from tests.messages import body_of
 from tests.mta.conftest import Serve
 from tests.mta.postfix import SALES, Postfix, running
@@ -41,7 +41,7 @@ def test_every_kind_of_form_arrives_encrypted_and_from_every_visitor(serve: Serv
     for kind, message in arrived.items():
         assert f"\nCorreo electrónico: {VISITORS[kind][0]}\n" in body_of(message)
         assert body_of(message).endswith("\nMensaje\n\n.\nÑandú\n")
-        assert message["Subject"].startswith(f"{KINDS[kind].subject}: ")
+        assert message["Subject"].startswith(f"{FORM_TITLES[kind].short}: ")
         assert message["Return-Path"] == "<web@example.com>"
         assert "using TLSv1.3" in message["Received"]
 

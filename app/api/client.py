@@ -1,4 +1,4 @@
-"""The client's address and the service's own. ProxyFix has applied the trusted X-Forwarded-*."""
+"""Who asks, and under which address: the trusted X-Forwarded-* have been applied by ProxyFix."""
 
 import logging
 import re
@@ -16,19 +16,21 @@ _IPV4_BYTES, _IPV6_PREFIX_BYTES = 4, 8
 logger = logging.getLogger(__name__)
 
 
-class Addresses:
-    """Client, request id and base address of a WSGI environ (PEP 3333)."""
+class Clients:
+    """The client, the request id and the base URL of a WSGI environ (PEP 3333)."""
 
     def __init__(self, settings: Settings) -> None:
         self._public_base_url = settings.public_base_url
         self._trusts_proxies = settings.trusted_proxies > 0
         self._warns = not self._trusts_proxies
 
-    def client(self, environ: dict[str, Any]) -> bytes:
-        """The key that the limiter counts the request under."""
+    def key(self, environ: dict[str, Any]) -> bytes:
+        """The key that the limiters count the client under."""
         if self._warns and ("HTTP_X_FORWARDED_FOR" in environ or not environ.get("REMOTE_ADDR")):
             self._warns = False
-            logger.warning("TRUSTED_PROXIES=0: no proxy is believed, so all clients of one count as one client")
+            logger.warning(
+                "TRUSTED_PROXIES=0: X-Forwarded-For is ignored, so all clients behind a proxy share one rate limit"
+            )
         return client_key(environ)
 
     def request_id(self, environ: dict[str, Any]) -> str | None:
@@ -37,17 +39,17 @@ class Addresses:
         return given if re.fullmatch("[0-9a-f]{32}", given) else None
 
     def base_url(self, environ: dict[str, Any]) -> str:
-        """The address that clients reach the service under, without a slash at its end."""
+        """The service's public base URL, without a trailing slash."""
         if self._public_base_url is not None:
             return self._public_base_url
         scheme = "https" if environ["wsgi.url_scheme"] == "https" else "http"
-        return f"{scheme}://{get_host(environ) or 'localhost'}"  # what is no host is empty
+        return f"{scheme}://{get_host(environ) or 'localhost'}"  # get_host() returns "" for an invalid host
 
 
 def client_key(environ: dict[str, Any]) -> bytes:
-    """The key of a client, an IPv4 address or an IPv6 /64. If the proxies name none, the connection's counts."""
-    connection: str = environ.get("werkzeug.proxy_fix.orig", environ).get("REMOTE_ADDR") or ""
-    return _pack(environ.get("REMOTE_ADDR") or "") or _pack(connection) or connection.encode(errors="replace")
+    """The key of a client, an IPv4 address or an IPv6 /64. Without one from the proxies, the peer address."""
+    peer: str = environ.get("werkzeug.proxy_fix.orig", environ).get("REMOTE_ADDR") or ""
+    return _pack(environ.get("REMOTE_ADDR") or "") or _pack(peer) or peer.encode(errors="replace")
 
 
 def truncated(key: bytes) -> str:
@@ -58,7 +60,7 @@ def truncated(key: bytes) -> str:
 
 
 def _pack(address: str) -> bytes | None:
-    """The bytes of an address, less the port, brackets and zone that some proxies add; None if it is none."""
+    """The packed address, without the port, brackets and zone that some proxies add; None if it is no IP address."""
     address = address.strip()
     if address.startswith("["):
         address = address[1:].partition("]")[0]

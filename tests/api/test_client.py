@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from werkzeug.middleware.proxy_fix import ProxyFix
 from werkzeug.test import create_environ
 
-from app.addresses import Addresses, client_key, truncated
+from app.api.client import Clients, client_key, truncated
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.factories import make_settings
@@ -180,7 +180,7 @@ BASE_URLS: dict[str, tuple[str, int, Mapping[str, str | None], str]] = {
 def test_the_service_is_named_as_it_was_asked_or_as_trusted_proxies_say(
     tmp_path: Path, public: str, proxies: int, changes: Mapping[str, str | None], url: str
 ) -> None:
-    assert Addresses(make_settings(tmp_path, PUBLIC_BASE_URL=public)).base_url(behind(proxies, **changes)) == url
+    assert Clients(make_settings(tmp_path, PUBLIC_BASE_URL=public)).base_url(behind(proxies, **changes)) == url
 
 
 HOSTILE_HOSTS = [
@@ -193,7 +193,7 @@ HOSTILE_HOSTS = [
 @pytest.mark.parametrize("host", HOSTILE_HOSTS, ids=shown)
 @pytest.mark.parametrize("name", ["HTTP_HOST", "HTTP_X_FORWARDED_HOST"])
 def test_what_is_no_host_names_nothing(tmp_path: Path, name: str, host: str) -> None:
-    assert Addresses(make_settings(tmp_path)).base_url(behind(1, **{name: host})) in ("http://localhost", ASKED)
+    assert Clients(make_settings(tmp_path)).base_url(behind(1, **{name: host})) in ("http://localhost", ASKED)
 
 
 @pytest.mark.parametrize("host", HOSTILE_HOSTS, ids=shown)
@@ -215,7 +215,7 @@ def test_the_base_address_is_in_every_body_that_names_one(make_client: MakeClien
 
 NO_ENTRY: list[dict[str, str]] = [{}, {}]
 TWO_CLIENTS = [{"X-Forwarded-For": "203.0.113.1"}, {"X-Forwarded-For": "203.0.113.2"}]
-WARNING = "TRUSTED_PROXIES=0: no proxy is believed, so all clients of one count as one client"
+WARNING = "TRUSTED_PROXIES=0: X-Forwarded-For is ignored, so all clients behind a proxy share one rate limit"
 PROXIES: dict[str, tuple[int, str, list[dict[str, str]], list[str], list[str]]] = {
     "a proxy that is not believed": (0, PROXY, TWO_CLIENTS, ["59", "58"], [WARNING]),
     "a trusted proxy": (1, PROXY, TWO_CLIENTS, ["59", "59"], []),
@@ -242,4 +242,4 @@ def test_trusted_proxies_alone_tell_clients_apart_and_the_log_warns_once_of_othe
     responses = [client.get("/api", headers=fields, environ_overrides={"REMOTE_ADDR": address}) for fields in sent]
 
     assert [response.headers["X-RateLimit-Remaining"] for response in responses] == left
-    assert [record.getMessage() for record in caplog.records if record.name == "app.addresses"] == warnings
+    assert [record.getMessage() for record in caplog.records if record.name == "app.api.client"] == warnings

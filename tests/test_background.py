@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from app.loop import Loop
+from app.background import Loop
 from tests.conftest import MakeApp
 
 PATIENCE = 30.0
@@ -28,7 +28,7 @@ class Working(NamedTuple):
 
 
 @contextmanager
-def working(*, pause: float = 3600, patience: float = PATIENCE, hangs: bool = False) -> Iterator[Working]:
+def working(*, pause: float = 3600, timeout: float = PATIENCE, hangs: bool = False) -> Iterator[Working]:
     """A loop that has begun its work for the first time; if it hangs in it, then until it may end."""
     begun, may_end = threading.Semaphore(0), threading.Event()
 
@@ -37,12 +37,13 @@ def working(*, pause: float = 3600, patience: float = PATIENCE, hangs: bool = Fa
         may_end.wait(PATIENCE if hangs else 0)
         return pause
 
-    at_work = Working(Loop("test", work, patience=patience), begun, may_end)
+    at_work = Working(Loop("test", work, timeout=timeout), begun, may_end)
     at_work.loop.start()
     assert at_work.begins()
     yield at_work
     may_end.set()
     at_work.loop.stop()
+    at_work.loop.join()
 
 
 def test_it_repeats_after_the_pause_that_the_work_asks_for() -> None:
@@ -70,22 +71,24 @@ def test_it_is_woken_once(*, hangs: bool) -> None:
 def test_a_stop_ends_the_pause_and_the_thread() -> None:
     with working() as work:
         work.loop.stop()
+        work.loop.join()
 
         assert "test" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_work_that_winds_down_can_see_it_and_is_done_no_more() -> None:
+def test_work_can_see_a_stop_and_is_not_repeated() -> None:
     with working(pause=0, hangs=True) as work:
-        work.loop.wind_down()
+        work.loop.stop()
         assert work.loop.is_stopping
 
     assert not work.begun.acquire(blocking=False)
 
 
-def test_a_stop_waits_for_the_work_no_longer_than_its_patience() -> None:
-    with working(patience=0.05, hangs=True) as work:
+def test_a_join_waits_for_the_work_no_longer_than_its_timeout() -> None:
+    with working(timeout=0.05, hangs=True) as work:
         begun = time.monotonic()
         work.loop.stop()
+        work.loop.join()
 
         assert 0.05 <= time.monotonic() - begun < PATIENCE / 2
 
@@ -102,24 +105,26 @@ def test_a_stop_ends_a_pause_within_the_work_and_a_wake_does_not() -> None:
     loop.start()
     loop.wake()
     assert not over.wait(0.1)
-    loop.wind_down()
+    loop.stop()
 
     assert over.wait(PATIENCE)
 
 
 def test_one_that_was_never_started_can_be_stopped() -> None:
-    Loop("test", lambda: 0).stop()
+    loop = Loop("test", lambda: 0)
+    loop.stop()
+    loop.join()
 
 
-def test_all_loops_of_a_service_wind_down_before_one_is_waited_for(
+def test_all_loops_of_a_service_are_stopped_before_one_is_joined(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     background = make_app().extensions["background"]
-    loops = background._loops  # nothing else shows them all
+    loops = background.loops
     waited_for: list[bool] = []
 
     with monkeypatch.context() as patch:
-        patch.setattr(Loop, "stop", lambda _: waited_for.append(all(loop.is_stopping for loop in loops)))
+        patch.setattr(Loop, "join", lambda _: waited_for.append(all(loop.is_stopping for loop in loops)))
         background.stop()
 
     assert waited_for == [True] * len(loops)

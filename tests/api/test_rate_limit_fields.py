@@ -9,7 +9,7 @@ from freezegun import freeze_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.ratelimit.headers import rate_limit_headers
+from app.api.quotas import rate_limit_fields
 from app.ratelimit.window import SECOND, Decision
 from tests.ratelimit.properties import API, CONTACT
 
@@ -26,7 +26,7 @@ STATES = {
 @freeze_time(NOON)
 @pytest.mark.parametrize(("decision", "policy", "wait"), STATES.values(), ids=STATES)
 def test_the_five_fields_state_policy_and_state(decision: Decision, policy: str, wait: int) -> None:
-    assert dict(rate_limit_headers(decision)) == {
+    assert dict(rate_limit_fields(decision)) == {
         "RateLimit": f'"default";r={decision.remaining};t={wait}',
         "RateLimit-Policy": f'"default";{policy}',
         "X-RateLimit-Limit": str(decision.policy.quota),
@@ -40,7 +40,7 @@ def test_the_wait_and_the_moment_agree_to_the_second(microseconds: int, reset_af
     now = NOON_EPOCH * SECOND + microseconds * 1_000
     with pytest.MonkeyPatch.context() as clock:
         clock.setattr(time, "time_ns", lambda: now)
-        fields = dict(rate_limit_headers(Decision(API, True, 7, reset_after)))
+        fields = dict(rate_limit_fields(Decision(API, True, 7, reset_after)))
 
     reset_at = int(fields["X-RateLimit-Reset"]) * SECOND
     wait = int(fields["RateLimit"].rpartition("=")[2]) * SECOND

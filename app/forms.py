@@ -1,0 +1,38 @@
+"""The contact forms: their types, the field that only bots fill in, and what can become of a submission."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class FormTitle(NamedTuple):
+    """The Spanish title of a form type, and a word or two for the subject, of which a phone shows 30 characters."""
+
+    full: str
+    short: str
+
+
+FORM_TITLES = {
+    "demo": FormTitle("Solicitud de demostración", "Demo"),
+    "ventas": FormTitle("Mensaje para el equipo de ventas", "Ventas"),
+    "onboarding": FormTitle("Alta de comercio", "Alta"),
+    "distribuidor": FormTitle("Solicitud de distribuidor", "Distribuidor"),
+}
+"""By the value of form_type. Each has a setting SALES_EMAIL_<FORM_TYPE>."""
+FORM_TYPES = tuple(FORM_TITLES)
+UNKNOWN_FORM_TYPE = "-"
+
+HONEYPOT = "_bp_check"
+"""The hidden field that only bots fill in."""
+
+
+class Outcome(StrEnum):
+    """What can become of a submission."""
+
+    DELIVERED = "delivered"
+    STORED = "stored"
+    """Written to MAIL_DIR, because there is no mail server (development)."""
+    DISCARDED = "discarded"
+    """The honeypot was filled in."""
+    REFUSED = "refused"
+    FAILED = "failed"
+    """It was not delivered, or the service failed."""
