@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.mailbox import Mailbox, address_list, parse_mailbox, parse_mailboxes
+from app.mail.message import encode_mailboxes
+from app.mailbox import Mailbox, parse_mailbox, parse_mailboxes
 from tests.messages import POLICIES, decoded, parse
 
 ADDRESS = "web@example.com"
@@ -47,7 +48,7 @@ def read(value: str) -> EmailMessage:
 
 @pytest.mark.parametrize("name", LONG_NAMES.values(), ids=LONG_NAMES)
 def test_a_long_name_stays_within_the_lines_as_encoded_words_that_are_short_enough(name: str) -> None:
-    header = parse_mailbox(f"{quoted(name)} <{ADDRESS}>").header
+    header = encode_mailboxes([parse_mailbox(f"{quoted(name)} <{ADDRESS}>")])
 
     *lines, address = f"From: {header}".split("\r\n")
     words = [line.removeprefix("From:").removeprefix(" ") for line in lines]
@@ -62,7 +63,7 @@ def test_names_and_addresses_are_read_as_exactly_these() -> None:
     typed = ", ".join(f"{quoted(mailbox.name)} <{mailbox.address}>" for mailbox in every)
 
     mailboxes = parse_mailboxes(f"{typed},{LONG_ADDRESS}")
-    field = read(address_list(mailboxes))["From"]
+    field = read(encode_mailboxes(mailboxes))["From"]
 
     assert mailboxes == (*every, Mailbox(LONG_ADDRESS))
     assert [Mailbox(each.addr_spec, each.display_name) for each in field.addresses] == list(mailboxes)
@@ -71,7 +72,7 @@ def test_names_and_addresses_are_read_as_exactly_these() -> None:
 
 @pytest.mark.parametrize(("name", "shown"), [("Formulario web", "Formulario web"), ("Ventas, UY", '"Ventas, UY"')])
 def test_a_name_is_readable_without_decoding_where_it_can_be(name: str, shown: str) -> None:
-    assert Mailbox(ADDRESS, name).header == f"{shown} <{ADDRESS}>"
+    assert encode_mailboxes([Mailbox(ADDRESS, name)]) == f"{shown} <{ADDRESS}>"
 
 
 @given(name=st.text(st.characters(exclude_categories=["Cs"])))
@@ -83,12 +84,13 @@ def test_no_name_gets_out_of_its_place(name: str) -> None:
     except ValueError:
         assert not name.strip() or not name.isprintable() or "=?" in name
         return
-    content = f"From: {mailbox.header}\r\nTo: x@example.com\r\n\r\n".encode("ascii")
+    header = encode_mailboxes([mailbox])
+    content = f"From: {header}\r\nTo: x@example.com\r\n\r\n".encode("ascii")
 
     for policy in POLICIES:
         message = email.message_from_bytes(content, policy=policy)
         assert (message.keys(), message.defects, message.get_payload()) == (["From", "To"], [], "")
-    assert [each.addr_spec for each in read(mailbox.header)["From"].addresses] == [ADDRESS]
+    assert [each.addr_spec for each in read(header)["From"].addresses] == [ADDRESS]
     assert decoded(email.message_from_bytes(content, policy=compat32)["From"]) in {
         f"{mailbox.name} <{ADDRESS}>",
         f"{quoted(mailbox.name)} <{ADDRESS}>",

@@ -13,8 +13,16 @@ from markupsafe import Markup
 
 from app.contact.letter import EmailView
 from app.contact.visible_text import direction, isolated
-from app.mail.message import KIND_HEADER, REFERENCE_HEADER, Message, reference, write
-from app.mailbox import Mailbox, address_list, unstructured
+from app.mail.message import (
+    FORM_TYPE_HEADER,
+    REFERENCE_HEADER,
+    Message,
+    encode_mailboxes,
+    encode_text,
+    reference,
+    write,
+)
+from app.mailbox import Mailbox
 
 # Python 3.11's email package decodes the name in an address field and writes it again without quotes. Then what stands
 # behind one of these characters becomes another address, and an encoded word within an encoded word a header line.
@@ -67,15 +75,15 @@ class Composer:
         # A trusted proxy may give two requests the same id. A mail server must not take the second message for a copy.
         message_id = f"<{request_id}.{secrets.token_hex(8)}@{self._sender.domain}>"
         headers = [
-            ("From", self._sender.header),
-            ("To", address_list(self._recipients(values["form_type"]))),
+            ("From", encode_mailboxes([self._sender])),
+            ("To", encode_mailboxes(self._recipients(values["form_type"]))),
             *_reply_to(letter),
-            ("Subject", unstructured("Subject", letter.subject)),
+            ("Subject", encode_text("Subject", letter.subject)),
             ("Date", format_datetime(now)),
             ("Message-ID", message_id),
             # MS-OXCMAIL, section 2.1.3.2.20. "All" would suppress bounces, too, and help desks drop Auto-Submitted.
             ("X-Auto-Response-Suppress", "OOF, AutoReply"),
-            (KIND_HEADER, values["form_type"]),
+            (FORM_TYPE_HEADER, values["form_type"]),
             (REFERENCE_HEADER, letter.reference),
         ]
         content = write(headers, {"plain": TEXT.render(letter=letter), "html": HTML.render(letter=letter)})
@@ -95,6 +103,6 @@ def _reply_to(letter: EmailView) -> list[tuple[str, str]]:
     """The Reply-To field; none when a header cannot carry the visitor's address, which the body shows anyway."""
     if not letter.reply_to:
         return []
-    named = Mailbox(letter.reply_to, letter.name).header
+    named = encode_mailboxes([Mailbox(letter.reply_to, letter.name)])
     unfit = _UNFIT_FOR_AN_ENCODED_NAME if "=?" in named else _UNFIT_FOR_A_NAME
     return [("Reply-To", letter.reply_to if unfit.search(letter.name) else named)]

@@ -18,12 +18,11 @@ from app.mail import listing
 from app.mail.failures import About, cut, failure_of, quote
 from app.mail.kept import Kept, State
 from app.mail.mailer import Mailer
-from app.mail.message import Message, reference, write
+from app.mail.message import Message, encode_mailboxes, reference, write
 from app.mail.redelivery import GAP
 from app.mail.smtp import Deadline, Reply, SmtpSender
 from app.mail.spool import Spool
 from app.mail.status import WAITING_CRITICAL, WAITING_WARNING, find_status
-from app.mailbox import address_list
 from app.settings import Settings
 
 LOADED = "are the service's settings loaded?"
@@ -276,8 +275,8 @@ def test(ctx: click.Context) -> None:
     sender = SmtpSender(settings)
     message_id = make_msgid(domain=settings.mail_from.domain)
     headers = [
-        ("From", settings.mail_from.header),
-        ("To", address_list(settings.sales_email)),
+        ("From", encode_mailboxes([settings.mail_from])),
+        ("To", encode_mailboxes(settings.sales_email)),
         ("Subject", "Mensaje de prueba del formulario de contacto"),
         ("Date", format_datetime(datetime.now(UTC))),
         ("Message-ID", message_id),
