@@ -4,7 +4,6 @@ import json
 import logging
 import math
 import re
-import smtplib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,12 +14,12 @@ from typing import NamedTuple
 import click
 
 from app.mail import listing
-from app.mail.failures import About, cut, failure_of, quote
+from app.mail.failures import Scope, cut, failure_of, quote
 from app.mail.kept import Kept, State
 from app.mail.mailer import Mailer
 from app.mail.message import Message, encode_mailboxes, reference, write
 from app.mail.redelivery import GAP
-from app.mail.smtp import Deadline, Reply, SmtpSender
+from app.mail.smtp import Deadline, RefusedError, Reply, SmtpSender
 from app.mail.spool import Spool
 from app.mail.status import WAITING_CRITICAL, WAITING_WARNING, find_status
 from app.settings import Settings
@@ -199,8 +198,8 @@ def resend(ctx: click.Context, identifiers: tuple[str, ...], *, waiting: bool) -
             delivered += outcome is not _SKIPPED
         except OSError as error:
             failure = failure_of(error)
-            goes_on = failure.about in (About.MESSAGE, About.LOCAL)
-            outcome = f"{'in doubt' if failure.about is About.IN_DOUBT else 'not delivered'}: {failure.sentence}"
+            goes_on = failure.scope in (Scope.MESSAGE, Scope.LOCAL)
+            outcome = f"{'in doubt' if failure.scope is Scope.IN_DOUBT else 'not delivered'}: {failure.sentence}"
         click.echo(f"{number}/{len(chosen)} {kept.local_part} {outcome}")
         in_a_row = 0 if goes_on else in_a_row + 1
         if in_a_row == _FAILURES:
@@ -284,9 +283,9 @@ def test(ctx: click.Context) -> None:
     text = "Este mensaje comprueba la entrega de los formularios de contacto.\nNo es necesario que responda.\n"
     message = Message(message_id, write(headers, {"plain": text}))
     try:
-        receipt = sender.send(message, Deadline(settings.smtp_timeout), before_data_ends=lambda: None)
+        receipt = sender.send(message, Deadline(settings.smtp_timeout), before_content=lambda: None)
     except OSError as error:
-        if isinstance(error, smtplib.SMTPRecipientsRefused):
+        if isinstance(error, RefusedError) and error.recipients:
             _name_recipients(settings, error.recipients)
         raise click.ClickException(failure_of(error).sentence) from error
     finally:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 from app.mail.bulkhead import Bulkhead, FullError
-from app.mail.failures import About, failure_of
+from app.mail.failures import Scope, failure_of
 from app.mail.kept import DOUBT, SENDING, State
 from app.mail.message import Message
 from app.mail.smtp import Deadline, Receipt, SmtpSender
@@ -120,15 +120,15 @@ class Mailer:
         mark = partial(claim.note, mark=SENDING) if claim else lambda: None
         try:
             with slot:
-                receipt = self.sender.send(message, deadline, before_data_ends=mark)
+                receipt = self.sender.send(message, deadline, before_content=mark)
         except (OSError, FullError) as error:
             self._observer.handed_over(time.perf_counter() - begun, delivered=False)
             failure = failure_of(error)
             with _logged("the state of a message cannot be noted in MAIL_DIR"):
-                if claim and failure.about is About.IN_DOUBT:
+                if claim and failure.scope is Scope.IN_DOUBT:
                     claim.note(mark=DOUBT)
                 elif claim:
-                    claim.note(failure.code, refused=failure.about is About.MESSAGE)
+                    claim.note(failure.code, refused=failure.scope is Scope.MESSAGE)
             raise
         self._observer.handed_over(time.perf_counter() - begun, delivered=True)
         self._observer.recipients_refused(len(receipt.refused))

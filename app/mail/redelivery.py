@@ -10,7 +10,7 @@ import time
 from operator import attrgetter
 
 from app.background import Loop
-from app.mail.failures import About, failure_of
+from app.mail.failures import Scope, failure_of
 from app.mail.kept import Census, Kept
 from app.mail.mailer import Mailer
 from app.mail.spool import Spool
@@ -92,9 +92,9 @@ class Redelivery:
         except Exception as error:  # noqa: BLE001 - the next message must have its turn
             failure = failure_of(error)
             logger.warning("message %s was not delivered in attempt %d: %s", *attempt, failure.logged)
-            if failure.about is About.LOCAL:
+            if failure.scope is Scope.LOCAL:
                 self._resting[kept.path] = time.monotonic() + REST
-            elif failure.about is About.IN_DOUBT:
+            elif failure.scope is Scope.IN_DOUBT:
                 self._next_at = time.monotonic() + SILENCE
-            elif failure.about is About.SERVER:
+            elif failure.scope is Scope.SERVER:
                 self._failed_at, self._next_at = time.monotonic(), time.monotonic() + LONGEST_GAP

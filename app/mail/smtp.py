@@ -1,4 +1,4 @@
-"""SMTP: one deadline for a whole hand-over, connections that are kept, few round trips."""
+"""SMTP: one deadline for a whole delivery attempt, connections that are kept, few round trips."""
 
 import logging
 import re
@@ -9,8 +9,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from enum import Enum
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from app.mail.message import Message
 from app.mail.resolver import Resolver, own_name
@@ -23,7 +24,7 @@ CHECK_SECONDS = 10.0
 MAX_NOOPS = 20
 """The most NOOPs on a connection with no message between them; servers count them (Postfix drops after 100)."""
 
-_LOGGED_IN, _OK, _WILL_FORWARD, _GO_AHEAD, _CLOSING = 235, 250, 251, 354, 421
+_READY, _LOGGED_IN, _OK, _WILL_FORWARD, _GO_AHEAD, _CLOSING = 220, 235, 250, 251, 354, 421
 _CHUNK = 16_384
 _MOST_SHARES = 4  # a provider's name can have 16 addresses, and a sixteenth of the time is too short for a greeting
 _LONGEST_REPLY = 65_536  # RFC 5321 allows 512 octets in a line (section 4.5.3.1.5) and any number of lines
@@ -31,7 +32,74 @@ _ENHANCED = re.compile(rb"[245]\.\d{1,3}\.\d{1,3}(?!\S)")  # RFC 3463, section 2
 _REPLY = re.compile(rb"(?:\d{3}-.*\n)*+(\d{3})?.*\n")  # a hyphen follows the code in all lines but the last
 
 Reply = tuple[int, bytes]
+"""A reply's code, -1 when it has none, and its text."""
 logger = logging.getLogger(__name__)
+
+
+class Step(Enum):
+    """A step of a delivery attempt. The value tells the operator that it failed or that the server refused it."""
+
+    LOOKUP = "SMTP_HOST was not found"
+    CONNECTION = "the mail server cannot be reached"
+    TLS = "TLS with the mail server failed"
+    GREETING = "the mail server refused the connection"
+    EHLO = "the mail server refused the greeting of this host"
+    STARTTLS = "the mail server refused STARTTLS"
+    AUTH = "the mail server refused SMTP_USERNAME with SMTP_PASSWORD"
+    MAIL = "the mail server refused the sender"
+    RCPT = "the mail server refused every recipient"
+    DATA = "the mail server refused DATA"
+    CONTENT = "the mail server refused the message"
+
+
+class SmtpError(OSError):
+    """A failed step of a delivery attempt: a sentence for the operator and, in a word, what failed."""
+
+    def __init__(self, step: Step, reason: str, code: str) -> None:
+        super().__init__(reason)
+        self.step, self.reason, self.code = step, reason, code
+
+
+class RefusedError(SmtpError):
+    """The server refused a step with a reply, or every recipient with a reply of its own."""
+
+    def __init__(self, step: Step, *replies: Reply, recipients: Mapping[str, Reply] | None = None) -> None:
+        super().__init__(step, step.value, step.name.lower())
+        self.replies, self.recipients = replies, recipients or {}
+        self.only_here = step is Step.MAIL or (replies[0][0] == _CLOSING and step is not Step.CONTENT)
+        """True when a new connection may help."""
+
+
+class InDoubtError(SmtpError):
+    """The content was sent and no reply came, so the server may have taken the message."""
+
+    def __init__(self) -> None:
+        super().__init__(Step.CONTENT, "no answer came, and the mail server may have taken the message", "")
+
+
+@contextmanager
+def _at(step: Step) -> Iterator[None]:
+    """Raise SmtpError for what goes wrong at a step: the border to smtplib, ssl and socket."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise SmtpError(step, "the mail server did not answer within SMTP_TIMEOUT", "timeout") from error
+    except ssl.SSLCertVerificationError as error:
+        reason = f"the certificate of the mail server is not trusted: {error.verify_message}"
+        raise SmtpError(step, reason, "certificate") from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if isinstance(error, ssl.SSLError) and error.reason:
+            reason = error.reason.lower().replace("_", " ")
+        if step in (Step.LOOKUP, Step.CONNECTION, Step.TLS):
+            raise SmtpError(step, f"{step.value}: {reason}", step.name.lower()) from error
+        raise SmtpError(step, f"the connection to the mail server broke off: {reason}", "lost") from error
+
+
+def _expect(step: Step, reply: Reply, code: int) -> None:
+    """Raise RefusedError unless the reply has this code."""
+    if reply[0] != code:
+        raise RefusedError(step, reply)
 
 
 class Receipt(NamedTuple):
@@ -39,14 +107,6 @@ class Receipt(NamedTuple):
 
     reply: str
     refused: Mapping[str, Reply]
-
-
-class InDoubtError(OSError):
-    """The content was sent and no reply came, so the server may have taken the message."""
-
-
-class ClosingError(smtplib.SMTPResponseException, smtplib.SMTPServerDisconnected):
-    """The server announces with a reply that it closes the connection."""
 
 
 class Deadline:
@@ -75,20 +135,22 @@ class SmtpSender:
         self._tls = ssl.create_default_context()
         self._idle: deque[tuple[float, _Connection]] = deque()
 
-    def send(self, message: Message, deadline: Deadline, *, before_data_ends: Callable[[], None]) -> Receipt:
+    def send(self, message: Message, deadline: Deadline, *, before_content: Callable[[], None]) -> Receipt:
         """Return once the server has taken the message for at least one recipient.
 
-        ``before_data_ends`` is called in each connection that is tried, before the content is sent. Raises InDoubtError
-        when the server may have taken the message, another OSError (smtplib.SMTPException is one) when it has not.
+        ``before_content`` is called in each connection that is tried, before the content is sent. Raises InDoubtError
+        when the server may have taken the message, another SmtpError when it has not, and what ``before_content`` does.
         """
         if kept := self._take_idle(deadline):
             try:
-                return self._transact(kept, message, before_data_ends)
-            except (smtplib.SMTPServerDisconnected, smtplib.SMTPSenderRefused):
-                # This sender was good enough before. Servers say in many ways that they take no further message in the
-                # connection, or that they have forgotten the login.
+                return self._transact(kept, message, before_content)
+            except SmtpError as error:
+                # The server accepted this sender earlier. Servers say in many ways that they take no further message in
+                # the connection, or that they have forgotten the login.
+                if isinstance(error, InDoubtError) or (isinstance(error, RefusedError) and not error.only_here):
+                    raise
                 logger.debug("the mail server takes no further message in a kept connection")
-        return self._transact(self._connect(deadline), message, before_data_ends)
+        return self._transact(self._connect(deadline), message, before_content)
 
     def check(self) -> None:
         """Make sure that there is a connection for the next message, be it kept or new; raises OSError."""
@@ -119,85 +181,97 @@ class SmtpSender:
         connection.deadline = deadline
         username, password = self._settings.smtp_username, self._settings.smtp_password
         if username and password:
-            connection.take_steps(partial(connection.authenticate, username, password))
+            with connection.closed_on_failure():
+                connection.authenticate(username, password)
         return connection
 
     def _reach(self, deadline: Deadline) -> "_Connection":
-        """Come as far as the login at the first address that lets it; each one gets its share of the time."""
-        addresses = self._resolver.addresses(deadline.remaining())
-        failure: OSError | None = None
+        """Connect to the first address that is ready for the login; each one gets its share of the time."""
+        with _at(Step.LOOKUP):
+            addresses = self._resolver.addresses(deadline.remaining())
+        failure: SmtpError | None = None
         for number, (*_, address) in enumerate(addresses):
             left = len(addresses) - number
-            share = Deadline(deadline.remaining() / min(left, _MOST_SHARES))
             try:
-                connected = socket.create_connection(address[:2], share.remaining())
-            except OSError as error:
+                with _at(Step.CONNECTION):
+                    share = Deadline(deadline.remaining() / min(left, _MOST_SHARES))
+                    connection = _Connection(socket.create_connection(address[:2], share.remaining()), share)
+            except SmtpError as error:
                 failure = failure or error
                 continue
             try:
-                return self._begin(connected, share)
-            except OSError as error:
+                return self._begin(connection)
+            except SmtpError as error:
                 failure = error  # it says more than an address that cannot be reached, such as IPv6 on many machines
                 if left > 1:
-                    logger.warning("an address of the mail server gives way to the next: %s", type(error).__name__)
-        raise failure or OSError("the host has no address")
+                    logger.warning("trying the next address of the mail server: %s", error.reason)
+        raise failure or SmtpError(Step.LOOKUP, f"{Step.LOOKUP.value}: it has no address", "lookup")
 
-    def _begin(self, connected: socket.socket, deadline: Deadline) -> "_Connection":
-        """Greet, and begin TLS if it is set."""
-        try:
-            if self._settings.smtp_security == "tls":
-                connected.settimeout(deadline.remaining())
-                connected = self._tls.wrap_socket(connected, server_hostname=self._host)
-            connection = _Connection(connected, self._host, deadline)
-        except OSError as error:
-            self._note_likely_cause(error)
-            raise
-        connection.take_steps(connection.greet)
-        if self._settings.smtp_security == "starttls":
-            connection.take_steps(partial(connection.starttls, context=self._tls), connection.greet)
+    def _begin(self, connection: "_Connection") -> "_Connection":
+        """Wait for the greeting, send EHLO and start TLS if it is set."""
+        security = self._settings.smtp_security
+        with connection.closed_on_failure():
+            try:
+                if security == "tls":
+                    connection.start_tls(self._tls, self._host)
+                with _at(Step.GREETING):
+                    greeting = connection.getreply()
+                _expect(Step.GREETING, greeting, _READY)
+            except SmtpError as error:
+                self._note_likely_cause(error)
+                raise
+            connection.take_step(Step.EHLO, connection.ehlo, _OK)
+            if security == "starttls":
+                if not connection.has_extn("starttls"):
+                    raise SmtpError(Step.STARTTLS, "the server offers no STARTTLS", "starttls")
+                connection.take_step(Step.STARTTLS, partial(connection.docmd, "STARTTLS"), _READY)
+                connection.start_tls(self._tls, self._host)
+                connection.take_step(Step.EHLO, connection.ehlo, _OK)
         return connection
 
-    def _note_likely_cause(self, error: OSError) -> None:
-        """Note at an error before the greeting that the port usually begins with TLS, or usually does not."""
+    def _note_likely_cause(self, error: SmtpError) -> None:
+        """Note at an error before EHLO that the port usually begins with TLS, or usually does not."""
         port, security = self._settings.smtp_port, self._settings.smtp_security
         usual = USUAL_SECURITY.get(port, security)
         if security == "tls":
-            is_understood = isinstance(error, smtplib.SMTPException | ssl.SSLCertVerificationError)
+            is_understood = error.step is not Step.TLS or error.code == "certificate"
         else:
-            is_understood = getattr(error, "smtp_code", -1) >= 0
+            is_understood = isinstance(error, RefusedError) and error.replies[0][0] >= 0
         if (security == "tls") != (usual == "tls") and not is_understood:
             error.add_note(f"port {port} usually takes SMTP_SECURITY={usual}")
 
-    def _transact(self, connection: "_Connection", message: Message, before_data_ends: Callable[[], None]) -> Receipt:
-        sender = self._settings.mail_from.address
+    def _transact(self, connection: "_Connection", message: Message, before_content: Callable[[], None]) -> Receipt:
         # An address that is given twice must count once, or nobody would notice that all recipients were refused.
         recipients = list(dict.fromkeys(mailbox.address for mailbox in self._settings.recipients(message.form_type)))
-        replies = connection.dialogue([f"MAIL FROM:<{sender}>", *(f"RCPT TO:<{each}>" for each in recipients), "DATA"])
-        refused = {}
+        replies = connection.dialogue(
+            (Step.MAIL, f"MAIL FROM:<{self._settings.mail_from.address}>"),
+            *((Step.RCPT, f"RCPT TO:<{recipient}>") for recipient in recipients),
+            (Step.DATA, "DATA"),
+        )
+        refused: dict[str, Reply] = {}
         try:
-            code, text = next(replies)
-            if code != _OK:
-                raise smtplib.SMTPSenderRefused(code, text, sender)
-            for recipient, (code, text) in zip(recipients, replies, strict=False):
-                if code not in (_OK, _WILL_FORWARD):
-                    refused[recipient] = (code, text)
-                    logger.warning("the mail server refused a recipient of %s with %d", message.message_id, code)
+            _expect(Step.MAIL, next(replies), _OK)
+            for recipient, reply in zip(recipients, replies, strict=False):
+                if reply[0] not in (_OK, _WILL_FORWARD):
+                    refused[recipient] = reply
+                    logger.warning("the mail server refused a recipient of %s with %d", message.message_id, reply[0])
             if len(refused) == len(recipients):
-                raise smtplib.SMTPRecipientsRefused(refused)
-            code, text = next(replies)
-            if code != _GO_AHEAD:
-                raise smtplib.SMTPDataError(code, text)
-            before_data_ends()
-            connection.expect_silence()
+                raise RefusedError(Step.RCPT, *refused.values(), recipients=refused)
+            _expect(Step.DATA, next(replies), _GO_AHEAD)
+            before_content()
+            with _at(Step.CONTENT):
+                connection.expect_silence()
             try:  # dots are doubled as in RFC 5321, section 4.5.2
-                connection.transmit(re.sub(rb"^\.", b"..", message.content, flags=re.MULTILINE) + b".\r\n")
+                connection.send(re.sub(rb"^\.", b"..", message.content, flags=re.MULTILINE) + b".\r\n")
                 code, text = connection.getreply()
             except OSError as error:
                 raise InDoubtError from error
             if code != _OK:
-                raise smtplib.SMTPDataError(code, text) if code in range(400, 600) else InDoubtError()
+                raise RefusedError(Step.CONTENT, (code, text)) if code in range(400, 600) else InDoubtError
         except BaseException as error:
-            connection.leave(politely=isinstance(error, smtplib.SMTPResponseException | smtplib.SMTPRecipientsRefused))
+            if isinstance(error, RefusedError):
+                connection.leave()
+            connection.close()
             raise
         connection.noops = 0
         self._idle.append((time.monotonic(), connection))
@@ -207,95 +281,109 @@ class SmtpSender:
 class _Connection(smtplib.SMTP):
     """smtplib's client with one deadline for all reads and writes, where smtplib has a timeout for each."""
 
-    def __init__(self, connected: socket.socket, host: str, deadline: Deadline) -> None:
+    def __init__(self, connected: socket.socket, deadline: Deadline) -> None:
+        super().__init__(local_hostname=own_name(connected.getsockname()[0]))
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock: socket.socket | None = connected
         self.deadline = deadline
         self.noops = 0  # since the last message
-        self._connected, self._unread = connected, b""
-        # The certificate for STARTTLS must have the name of the host.
-        super().__init__(host, local_hostname=own_name(connected.getsockname()[0]))
+        self._unread = b""
 
-    def _get_socket(self, *_: Any) -> socket.socket:
-        """Called by smtplib, which lets its own SMTP_SSL change this alone: the socket, which is connected already."""
-        self._connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return self._connected
-
-    def take_steps(self, *steps: Callable[[], object]) -> None:
-        """Take steps before the first message; whatever fails ends the connection."""
+    @contextmanager
+    def closed_on_failure(self) -> Iterator[None]:
+        """Close the connection when something goes wrong."""
         try:
-            for step in steps:
-                self.expect_silence()
-                step()
-        except BaseException as error:
-            self.leave(politely=False)
-            if isinstance(error, Exception) and not isinstance(error, OSError):
-                raise smtplib.SMTPException(f"smtplib failed: {error}") from error
+            yield
+        except BaseException:
+            self.close()
             raise
 
-    def greet(self) -> None:
-        """Send EHLO; raises SMTPHeloError. smtplib by itself would go on with HELO, and hide the refusal."""
-        code, text = self.ehlo()
-        if code != _OK:
-            raise smtplib.SMTPHeloError(code, text)
+    def take_step(self, step: Step, command: Callable[[], Reply], code: int) -> None:
+        """Send a command; raises SmtpError unless the reply has this code."""
+        with _at(step):
+            self.expect_silence()
+            reply = command()
+        _expect(step, reply, code)
+
+    def start_tls(self, context: ssl.SSLContext, host: str) -> None:
+        """Encrypt the connection; the certificate must have the name of the host. Raises SmtpError."""
+        with _at(Step.TLS), self._limited_socket() as connected:
+            self.sock = context.wrap_socket(connected, server_hostname=host)
 
     def authenticate(self, username: str, password: str) -> None:
-        """Log in with the first mechanism that works. smtplib's ``login`` hides a refusal that ends the connection."""
+        """Log in with the first mechanism that works; raises SmtpError.
+
+        smtplib's ``login`` hides a refusal that ends the connection.
+        """
         self.user, self.password = username, password
         offered = self.esmtp_features.get("auth", "").upper().split()
-        failure: Exception = smtplib.SMTPNotSupportedError("the server offers no way of logging in that is known here")
+        failure = SmtpError(Step.AUTH, "the server offers no supported AUTH mechanism", "auth")
         for name in [each for each in ("CRAM-MD5", "PLAIN", "LOGIN") if each in offered]:
             try:
-                responses = getattr(self, f"auth_{name.lower().replace('-', '_')}")
-                # Some servers ignore a name that comes with AUTH LOGIN, and then take the password for the name.
-                code, text = self.auth(name, responses, initial_response_ok=name != "LOGIN")
-                if code == _LOGGED_IN:
-                    return
-                raise smtplib.SMTPAuthenticationError(code, text)  # smtplib takes 503, too
-            except smtplib.SMTPAuthenticationError as error:
-                # Its text can quote the password.
-                status = _ENHANCED.match(cast("bytes", error.smtp_error))
-                failure = smtplib.SMTPAuthenticationError(error.smtp_code, status[0] if status else b"")
-            except smtplib.SMTPServerDisconnected as error:
-                raise failure if isinstance(failure, smtplib.SMTPAuthenticationError) else error from None
-            except (smtplib.SMTPException, ValueError) as error:  # no MD5 here (FIPS), or a challenge without sense
-                failure = error if isinstance(error, ValueError) else smtplib.SMTPException(f"AUTH {name} does not end")
-                self.docmd("*")  # ends the exchange
+                with _at(Step.AUTH):
+                    reply = self._attempt(name)
+            except SmtpError as error:
+                raise failure if isinstance(failure, RefusedError) else error from None
+            if reply is None:
+                failure = SmtpError(Step.AUTH, f"AUTH {name} failed without a refusal", "auth")
+            elif reply[0] == _LOGGED_IN:  # smtplib takes 503, too
+                return
+            else:
+                status = _ENHANCED.match(reply[1])  # its text can quote the password
+                failure = RefusedError(Step.AUTH, (reply[0], status[0] if status else b""))
         raise failure
+
+    def _attempt(self, mechanism: str) -> Reply | None:
+        """The last reply to an AUTH; None when the exchange made no sense or did not end."""
+        self.expect_silence()
+        try:
+            responses = getattr(self, f"auth_{mechanism.lower().replace('-', '_')}")
+            # Some servers ignore a name that comes with AUTH LOGIN, and then take the password for the name.
+            return self.auth(mechanism, responses, initial_response_ok=mechanism != "LOGIN")
+        except smtplib.SMTPAuthenticationError as error:
+            return error.smtp_code, cast("bytes", error.smtp_error)
+        except (smtplib.SMTPException, ValueError):  # no MD5 here (FIPS), or a malformed challenge
+            self.docmd("*")  # ends the exchange
+            return None
 
     def accepts_noop(self) -> bool:
         """Send NOOP and return True when the server agrees; else close the connection."""
         self.noops += 1
         with suppress(OSError):
-            if self.noops <= MAX_NOOPS and next(self.dialogue(["NOOP"]))[0] == _OK:
+            if self.noops <= MAX_NOOPS and next(self.dialogue((Step.CONNECTION, "NOOP")))[0] == _OK:
                 return True
         self.leave()
         return False
 
-    def dialogue(self, commands: list[str]) -> Iterator[Reply]:
+    def dialogue(self, *commands: tuple[Step, str]) -> Iterator[Reply]:
         """Send the commands, together if the server allows pipelining (RFC 2920), and yield their replies."""
-        for group in [commands] if self.has_extn("pipelining") else [[command] for command in commands]:
-            self.expect_silence()
-            self.transmit("".join(f"{command}\r\n" for command in group).encode("ascii"))
-            for _ in group:
-                code, text = self.getreply()
-                if code == _CLOSING:
-                    raise ClosingError(code, text)
-                yield code, text
+        for group in [commands] if self.has_extn("pipelining") else [(command,) for command in commands]:
+            with _at(group[0][0]):
+                self.expect_silence()
+                self.send("".join(f"{command}\r\n" for _, command in group))
+            for step, _ in group:
+                with _at(step):
+                    reply = self.getreply()
+                if reply[0] == _CLOSING:
+                    raise RefusedError(step, reply)
+                yield reply
 
     def expect_silence(self) -> None:
         """Make sure that nothing from the server is unread, so that the next reply answers the next command."""
         with self._limited_socket() as connected, suppress(BlockingIOError, ssl.SSLWantReadError):
             connected.settimeout(0)  # the session tickets of TLS are read and do not count
-            said = self._unread or connected.recv(1)
-            raise OSError("the server says more than it was asked" if said else "the server has ended the connection")
+            received = self._unread or connected.recv(1)
+            raise OSError("unexpected data from the server" if received else "the server has ended the connection")
 
-    def transmit(self, data: bytes) -> None:
+    def send(self, data: bytes | str) -> None:  # type: ignore[override]  # smtplib allows more types
         """Send in pieces, each with the time that is left: a TLS socket would give each record the whole time."""
-        for start in range(0, len(data), _CHUNK):
+        octets = data.encode("ascii") if isinstance(data, str) else data
+        for start in range(0, len(octets), _CHUNK):
             with self._limited_socket() as connected:
-                connected.sendall(data[start : start + _CHUNK])
+                connected.sendall(octets[start : start + _CHUNK])
 
     def getreply(self) -> Reply:
-        """Read a reply of at most 64 KiB before the deadline; the code is -1 when the reply has none."""
+        """Read a reply of at most 64 KiB before the deadline."""
         while not (reply := _REPLY.match(self._unread, 0, _LONGEST_REPLY)):
             with self._limited_socket() as connected:
                 received = connected.recv(_CHUNK) if len(self._unread) < _LONGEST_REPLY else b""
@@ -307,24 +395,17 @@ class _Connection(smtplib.SMTP):
 
     @contextmanager
     def _limited_socket(self) -> Iterator[socket.socket]:
-        """The socket, with the time that is left as its timeout; whatever fails ends the connection."""
+        """The socket, with the time that is left as its timeout; whatever fails closes the connection."""
         if self.sock is None:
-            raise smtplib.SMTPServerDisconnected("not connected")
-        try:
+            raise OSError("not connected")
+        with self.closed_on_failure():
             self.sock.settimeout(self.deadline.remaining())
             yield self.sock
-            self.sock.settimeout(self.deadline.remaining())  # which a TLS handshake needs
-        except OSError as error:
-            self.leave(politely=False)
-            raise smtplib.SMTPServerDisconnected(error.strerror or str(error)) from error
 
-    def leave(self, *, politely: bool = True) -> None:
-        """Close the connection: politely, with a QUIT whose reply is not waited for, or without a word."""
-        if politely:
-            self.deadline = Deadline(1)
-            with suppress(OSError):  # the server may have left before
-                self.expect_silence()
-                self.transmit(b"QUIT\r\n")
-        if self.sock is not None:
-            self.sock.close()
-            self.sock = None
+    def leave(self) -> None:
+        """Close the connection with a QUIT, whose reply is not waited for."""
+        self.deadline = Deadline(1)
+        with suppress(OSError):  # the server may have left before
+            self.expect_silence()
+            self.send(b"QUIT\r\n")
+        self.close()

@@ -149,13 +149,8 @@ class Spool:
 
     def read(self, kept: Kept) -> bytes:
         """The content of a message; raises OSError."""
-        path = self.absolute(kept.path)
-        try:
-            with open(path, "rb") as file:
-                return file.read()
-        except OSError as error:
-            error.filename = path  # a read names no file, and then it would count as a failure of the mail server
-            raise
+        with open(self.absolute(kept.path), "rb") as file:
+            return file.read()
 
     def leads(self, *, willing: bool) -> bool:
         """True in the one process that makes rounds: it locks MAIL_DIR while it is willing. Raises OSError."""

@@ -93,7 +93,7 @@ server down $ resend
 2/3 2 not delivered: {DOWN}
 {STOPS}
 ! 2 handled, 3 undelivered
-= exit 1 | left 1 waiting 2 ConnectionRefusedError; 2 in doubt 2 ConnectionRefusedError; 3 waiting 0
+= exit 1 | left 1 waiting 2 connection; 2 in doubt 2 connection; 3 waiting 0
 # an answer gives a terminal no commands, and 300 characters of it are shown
 kept 1 new
 server message: 250 \x1b{"x" * 1000} $ resend
@@ -337,11 +337,11 @@ def test_list_shows_a_message_in_a_row_and_in_json_with_nothing_personal(
     keep(mail_dir, letter(FORM, "demo"), age=90)
     keep(mail_dir, letter(2, "ventas"), f",tries=4,last={NOW - 700}.000,waiting=451.ventas", age=7_300)
     keep(mail_dir, letter(4), f",tries=1,last={NOW - 2_999}.000,waiting=.distribuidor.doubt", age=3_000)
-    keep(mail_dir, letter(6), f",tries=35,last={NOW - 900}.000,waiting=TimeoutError.demo", age=6 * DAY)
+    keep(mail_dir, letter(6), f",tries=35,last={NOW - 900}.000,waiting=timeout.demo", age=6 * DAY)
 
     assert mail("list", server=SmtpServer()).stdout.splitlines() == [
         "   AGE  FORM          REFERENCE  TRIES  LAST CODE               NEXT TRY   STATE     MESSAGE-ID",
-        "   6 d  demo          -             35  TimeoutError            -          given up  6",
+        "   6 d  demo          -             35  timeout                 -          given up  6",
         "   2 h  ventas        -              4  451                     in 48 min  waiting   2",
         "50 min  distribuidor  -              1  -                       -          in doubt  4",
         f" 1 min  demo          3F0C-9A1B      0  -                       now        waiting   {FORM}",
@@ -352,7 +352,7 @@ def test_list_shows_a_message_in_a_row_and_in_json_with_nothing_personal(
         "message_id reference state attempts last_code last_try_at next_try_at stored_at age_seconds form_type"
     ] * len(messages)
     assert [tuple(message.values()) for message in messages] == [
-        ("6", None, "given up", 35, "TimeoutError", "07:45:00Z", None, "2026-11-16T08:00:00Z", 518_400, "demo"),
+        ("6", None, "given up", 35, "timeout", "07:45:00Z", None, "2026-11-16T08:00:00Z", 518_400, "demo"),
         ("2", None, "waiting", 4, "451", "07:48:20Z", "08:48:20Z", "05:58:20Z", 7_300, "ventas"),
         ("4", None, "in doubt", 1, None, "07:10:01Z", None, "07:10:00Z", 3_000, "distribuidor"),
         (FORM, "3F0C-9A1B", "waiting", 0, None, None, "07:59:30Z", "07:58:30Z", 90, "demo"),

@@ -48,9 +48,15 @@ def run(health: MailHealth) -> tuple[bool, str | None, str | None]:
 
 
 SERVERS: dict[str, tuple[Replies, str]] = {
-    "is busy": ({"EHLO": "421 4.7.0 Try again later"}, "SMTPHeloError 421 4.7.0 Try again later"),
-    "ends the connection": ({"EHLO": Act.DROP}, "SMTPServerDisconnected"),
-    "rejects the login": ({"AUTH": "535 5.7.8 web@example.com"}, "SMTPAuthenticationError 535"),
+    "is busy": (
+        {"EHLO": "421 4.7.0 Try again later"},
+        "the mail server refused the greeting of this host: 421 4.7.0 Try again later",
+    ),
+    "ends the connection": ({"EHLO": Act.DROP}, "the connection to the mail server broke off: no whole reply came"),
+    "rejects the login": (
+        {"AUTH": "535 5.7.8 web@example.com"},
+        "the mail server refused SMTP_USERNAME with SMTP_PASSWORD: 535",
+    ),
 }
 """What the server does, and what the log says of it."""
 

@@ -25,7 +25,7 @@ def read(name: str, now: float = STORED_AT, *, has_server: bool = True) -> Kept:
 READ: dict[str, tuple[State, int, str, str]] = {
     f",tries=0,last={STORED_AT}.000,waiting=.demo": (State.WAITING, 0, "", "demo"),
     f"{TRIED},waiting=451.ventas": (State.WAITING, 3, "451", "ventas"),
-    f"{TRIED},waiting=ConnectionRefusedError.": (State.WAITING, 3, "ConnectionRefusedError", ""),
+    f"{TRIED},waiting=connection.": (State.WAITING, 3, "connection", ""),
     f"{TRIED},refused=550.demo": (State.REFUSED, 3, "550", "demo"),
     f"{TRIED},waiting=.demo.doubt": (State.IN_DOUBT, 3, "", "demo"),
     f"{TRIED},waiting=.demo.sending": (State.IN_DOUBT, 3, "", "demo"),

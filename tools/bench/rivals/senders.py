@@ -14,15 +14,15 @@ from app.settings import Settings
 
 
 class _NoHandOver(SmtpSender):
-    def send(self, _message: Message, _deadline: Deadline, *, before_data_ends: Callable[[], None]) -> Receipt:
-        before_data_ends()  # the work on the disk stays
+    def send(self, _message: Message, _deadline: Deadline, *, before_content: Callable[[], None]) -> Receipt:
+        before_content()  # the work on the disk stays
         return Receipt("250", {})
 
 
 class _NewConnections(SmtpSender):
-    def send(self, message: Message, deadline: Deadline, *, before_data_ends: Callable[[], None]) -> Receipt:
+    def send(self, message: Message, deadline: Deadline, *, before_content: Callable[[], None]) -> Receipt:
         self.close()  # so that there is none to use again
-        return super().send(message, deadline, before_data_ends=before_data_ends)
+        return super().send(message, deadline, before_content=before_content)
 
 
 def no_hand_over() -> Flask:
