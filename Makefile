@@ -34,7 +34,7 @@ docs: $(VENV)/.dev ## Write what the code knows into the document, the pages and
 	$(RUN) tools.docs
 pictures: need-test-browser $(VENV)/.dev $(NPM) ## Renew the pictures of README
 	$(RUN) pytest tests/browser/test_demo.py -k readme
-	cp build/screenshots/form.png build/screenshots/letter.png docs/pictures
+	cp build/screenshots/form.png build/screenshots/message.png docs/pictures
 COMPILE := $(RUN) uv pip compile -q --universal --python-version 3.11 --generate-hashes --upgrade --custom-compile-command "make lock"
 lock: $(VENV)/.dev ## Renew the lock files from setup.cfg
 	$(COMPILE) setup.cfg -o requirements/run.txt

@@ -48,11 +48,11 @@ def create_app(service: str = "http://127.0.0.1:8000") -> Flask:
     @app.get("/inbox")
     @app.get("/inbox/<name>")
     def inbox(name: str | None = None) -> str:
-        letters = {}
+        messages = {}
         for kept in reversed(spool.kept()):
             with suppress(FileNotFoundError):  # it has been delivered meanwhile
-                letters[kept.local_part] = message_from_bytes(spool.read(kept), policy=policy.default)
-        return render_template("inbox.html", letters=letters, name=name or next(iter(letters), None))
+                messages[kept.local_part] = message_from_bytes(spool.read(kept), policy=policy.default)
+        return render_template("inbox.html", messages=messages, name=name or next(iter(messages), None))
 
     return app
 

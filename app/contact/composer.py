@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from app.contact.letter import EmailView
+from app.contact.content import Content, describe
 from app.contact.visible_text import direction, isolated
 from app.mail.message import (
     FORM_TYPE_HEADER,
@@ -71,23 +71,23 @@ class Composer:
     def compose(self, values: dict[str, Any], request_id: str) -> Message:
         """The message of a checked submission. Its Message-ID begins with the id of the request."""
         now = datetime.now(self._timezone)
-        letter = EmailView(values, received=_received(now, self._timezone.key), reference=reference(request_id))
+        content = describe(values, received=_received(now, self._timezone.key), reference=reference(request_id))
         # A trusted proxy may give two requests the same id. A mail server must not take the second message for a copy.
         message_id = f"<{request_id}.{secrets.token_hex(8)}@{self._sender.domain}>"
         headers = [
             ("From", encode_mailboxes([self._sender])),
             ("To", encode_mailboxes(self._recipients(values["form_type"]))),
-            *_reply_to(letter),
-            ("Subject", encode_text("Subject", letter.subject)),
+            *_reply_to(content),
+            ("Subject", encode_text("Subject", content.subject)),
             ("Date", format_datetime(now)),
             ("Message-ID", message_id),
             # MS-OXCMAIL, section 2.1.3.2.20. "All" would suppress bounces, too, and help desks drop Auto-Submitted.
             ("X-Auto-Response-Suppress", "OOF, AutoReply"),
             (FORM_TYPE_HEADER, values["form_type"]),
-            (REFERENCE_HEADER, letter.reference),
+            (REFERENCE_HEADER, content.reference),
         ]
-        content = write(headers, {"plain": TEXT.render(letter=letter), "html": HTML.render(letter=letter)})
-        return Message(message_id, content, values["form_type"])
+        parts = {"plain": TEXT.render(content=content), "html": HTML.render(content=content)}
+        return Message(message_id, write(headers, parts), values["form_type"])
 
 
 def _received(at: datetime, zone: str) -> str:
@@ -99,10 +99,10 @@ def _received(at: datetime, zone: str) -> str:
     return f"Recibido el {at:%d/%m/%Y a las %H:%M} ({place}) desde el formulario de la web."
 
 
-def _reply_to(letter: EmailView) -> list[tuple[str, str]]:
+def _reply_to(content: Content) -> list[tuple[str, str]]:
     """The Reply-To field; none when a header cannot carry the visitor's address, which the body shows anyway."""
-    if not letter.reply_to:
+    if not content.reply_to:
         return []
-    named = encode_mailboxes([Mailbox(letter.reply_to, letter.name)])
+    named = encode_mailboxes([Mailbox(content.reply_to, content.name)])
     unfit = _UNFIT_FOR_AN_ENCODED_NAME if "=?" in named else _UNFIT_FOR_A_NAME
-    return [("Reply-To", letter.reply_to if unfit.search(letter.name) else named)]
+    return [("Reply-To", content.reply_to if unfit.search(content.name) else named)]

@@ -20,7 +20,7 @@ _TYPOGRAPHIC = re.compile("[\u2018\u2019\u2010-\u2015]")  # a keyboard puts them
 class Text(fields.String):
     """A text, in whose length a line break counts as one character, however it travels.
 
-    The letter shows it under its label; without one it is not shown.
+    The message shows it under its label; without one it is not shown.
     """
 
     default_error_messages = {"invalid": "Debe ser un texto."}  # noqa: RUF012 - marshmallow types it as an instance's
@@ -69,7 +69,7 @@ def at_most(characters: int) -> Length:
 class ContactSchema(Schema):
     """The body of the contact endpoint (specification, ContactRequest); other fields are kept unchanged.
 
-    The letter shows the fields that have a label, in this order. The captcha fields have no length here, because a
+    The message shows the fields that have a label, in this order. The captcha fields have no length here, because a
     captcha of a wrong length is a bad_captcha.
     """
 
@@ -97,7 +97,7 @@ _SCHEMA = ContactSchema()
 FIELDS = frozenset(_SCHEMA.fields)
 """The names of the specification's fields."""
 LABELS = {name: label for name, field in _SCHEMA.fields.items() if (label := field.metadata.get("label"))}
-"""The label of each field that the letter shows, in its order."""
+"""The label of each field that the message shows, in its order."""
 
 
 def validate(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[str]]]:

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from app.api.v1 import ACCEPTED
-from app.contact.letter import ASKED
+from app.contact.content import ASKED
 from app.forms import FORM_TITLES, FORM_TYPES
 from tests.browser.servers import Relay, Website
 from tests.browser.visitor import COUNTDOWN_ENDS, FIELDS, SMALL_PHONE, WAYS, Visitor, lines_of

@@ -37,9 +37,9 @@ def test_what_a_visitor_sends_appears_in_the_open_inbox(context: BrowserContext,
     visitor.fill_and_send(empresa=company)
     visitor.sees_the_end()
 
-    letter = page.frame_locator("iframe[sandbox='']").get_by_role("main")
-    expect(letter.get_by_text(company)).to_be_visible()
-    expect(letter).to_contain_text("¿Es posible el jueves?")
+    message = page.frame_locator("iframe[sandbox='']").get_by_role("main")
+    expect(message.get_by_text(company)).to_be_visible()
+    expect(message).to_contain_text("¿Es posible el jueves?")
     text, header = page.locator("pre").all_inner_texts()
     assert f"\nEmpresa: {company}\n" in text
     assert f"\nReply-To: {FIELDS['nombre']} <{FIELDS['email']}>\n" in header
@@ -59,7 +59,7 @@ def test_readme_can_show_what_a_visitor_sends_and_what_arrives(browser: Browser,
         visitor.send()
         visitor.sees_the_end()
         visitor.open("/inbox")
-        page.frame_locator("iframe").get_by_role("main").screenshot(path=SCREENSHOTS / "letter.png")
+        page.frame_locator("iframe").get_by_role("main").screenshot(path=SCREENSHOTS / "message.png")
 
 
 def test_every_link_of_the_website_leads_somewhere(context: BrowserContext, site: str) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from app.contact.composer import Composer
-from app.contact.letter import EmailView
+from app.contact.content import Content, describe
 from app.contact.schema import validate
 from app.mail.message import Message
 from app.mailbox import Mailbox
@@ -31,9 +31,9 @@ def checked(**changes: Any) -> dict[str, Any]:
     return values
 
 
-def letter_of(**changes: Any) -> EmailView:
-    """The letter of a valid body with these changes."""
-    return EmailView(checked(**changes), received="", reference=REFERENCE)
+def content_of(**changes: Any) -> Content:
+    """The content of the message of a valid body with these changes."""
+    return describe(checked(**changes), received="", reference=REFERENCE)
 
 
 def compose(composer: Composer = COMPOSER, /, **changes: Any) -> Message:
@@ -66,7 +66,7 @@ def words_of(page: ET.Element) -> list[str]:
 
 
 def read(content: bytes) -> list[str]:
-    """The lines of a message: subject, Reply-To and preview, then the letter, with the address behind each link."""
+    """The lines of a message: subject, Reply-To and preview, then the text, with the address behind each link."""
     message, plain, page = parse(content), part(content, "plain"), page_of(part(content, "html"))
     subject = decoded_subject(content)
     assert message["Subject"] == subject

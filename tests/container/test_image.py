@@ -34,7 +34,7 @@ def test_the_image_says_how_it_is_run(buildah: Buildah) -> None:
 
 
 @pytest.mark.parametrize("user", ["", OTHER_USER], ids=["its own user", "another user"])
-def test_a_form_goes_in_and_a_letter_comes_out(buildah: Buildah, tmp_path: Path, user: str) -> None:
+def test_a_form_goes_in_and_a_message_comes_out(buildah: Buildah, tmp_path: Path, user: str) -> None:
     check_health = buildah.config["Healthcheck"]["Test"][1:]
     with SmtpServer() as mail_server, buildah.serving(tmp_path, mail_server.environ, user=user) as container:
         process = Path(f"/proc/{container.main_process}")

@@ -11,7 +11,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from app.api import cors
 from app.api.body import PARSERS
-from app.contact.letter import ASKED
+from app.contact.content import ASKED
 from app.contact.schema import ContactSchema
 from tests.api.exchanges import CONTACT
 from tests.client import DOCUMENT, make_validator, resolve

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.contact.antispam import CAPTCHA_LENGTH, MAX_AGE_SECONDS, MIN_AGE_SECONDS
-from app.contact.letter import ASKED
+from app.contact.content import ASKED
 from app.contact.schema import MAX_ADDRESS_BYTES, ContactSchema
 from app.errors import ErrorCode
 from app.forms import FORM_TYPES, HONEYPOT

@@ -1,4 +1,4 @@
-"""The letter that a submission becomes: what the sales team reads, in its order."""
+"""The content of a message: what the sales team reads of a submission, in its order."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from app.forms import FORM_TITLES
 MESSAGE = "mensaje"
 
 SENDER = {name: label for name, label in LABELS.items() if name != MESSAGE}
-"""The labels of the fields that say who writes, in the order of the letter."""
+"""The labels of the fields that say who writes, in the order of the message."""
 
 ASKED = {
     "tema": "Tema",
@@ -22,13 +22,13 @@ ASKED = {
     "sector": "Sector",
     "volumen_mensual": "Volumen mensual",
 }
-"""The labels of the fields that one kind of form asks for; the example form has the same."""
+"""The labels of the fields that one form type asks for; the example form has the same."""
 
 NOTICE = "aviso"
-"""The form's note that this message corrects another one, which it names by its reference, or may repeat one."""
+"""A note from the form: this message corrects the one with that reference, or may be a duplicate."""
 
 HIDDEN = FIELDS - LABELS.keys()
-"""Fields that the letter does not show: the form kind, which is its title, and those of the checks against spam."""
+"""Fields that the message does not show: the form type, which is its title, and those of the checks against spam."""
 
 SUBJECT_LENGTH = 120
 """The longest subject in characters, so that a list of messages shows it whole."""
@@ -37,14 +37,15 @@ PREVIEW_LENGTH = 140
 """The longest preview, in characters. Mail programs show fewer."""
 
 MOST_ROWS = 199 - len(SENDER) - len(ASKED) - 2
-"""The most rows of other fields. A letter has 200: those that the service names, its notes, and one for the rest."""
+"""Rows left for unknown fields, of 200 in all."""
 
 _NOTICE_LABEL, _REPLY_LABEL, _REST_LABEL = "Aviso", "Para responder", "Demás datos"
 _OWN = "|".join((*LABELS.values(), *ASKED.values(), _NOTICE_LABEL, _REPLY_LABEL, _REST_LABEL, "Referencia"))
 _LIKE_A_LABEL = re.compile(rf"[\W\d]*({re.sub('[áéó]', '..?', _OWN)}|Recibido el .*)\W*(:.*)?", re.IGNORECASE)
-"""A label that reads like one of the service. Accents, a number before it and text after a colon do not matter."""
+"""A label that could pass for one of the service's; other accents, a number before it and a colon after it count."""
 
 _REPLY = "El botón «Responder» no usará esta dirección: escríbale a la que figura arriba."
+_KNOWN = {*SENDER, NOTICE, *ASKED}
 _REFERENCE = re.compile(r"\b[0-9A-F]{4}-[0-9A-F]{4}\b")
 _CAPITALS = re.compile("(?<=[a-zß-öø-ÿ0-9])[A-ZÀ-ÖØ-Þ]+")
 _PHONE_NUMBER = re.compile(r"(?:tel: ?)?\(?\+?[0-9 ().\u2010-\u2014\u2212-]+", re.IGNORECASE)
@@ -53,7 +54,7 @@ _PHONE_DIGITS = range(6, 16)
 
 
 class Field(NamedTuple):
-    """A label and what stands beside it: a text of one or more lines, or the items of a list or an object."""
+    """A label and its value: a text of one or more lines, or the items of a list or an object."""
 
     label: str
     """Empty for an item of a list."""
@@ -63,60 +64,72 @@ class Field(NamedTuple):
     items: "tuple[Field, ...]" = ()
 
 
-class EmailView:
-    """The letter to the sales team, made of a checked submission. What has nothing to be seen is left empty."""
+class Content(NamedTuple):
+    """What the sales team reads in a message. Values without visible text are empty."""
 
-    def __init__(self, values: dict[str, Any], *, received: str, reference: str) -> None:
-        self.kind, subject = FORM_TITLES[values["form_type"]]
-        self.received = received
-        self.reference = reference
-        address: ValidatedEmail = values["email"]
-        ascii_address = address.ascii_email or ""  # none when only SMTPUTF8 (RFC 6531) carries the local part
-        who = {field: one_line(values.get(field, "")) for field in SENDER if field != "email"}
-        # Otherwise right-to-left text could swap the two parts.
-        who["email"] = "@".join(map(isolated, address.normalized.rsplit("@", 1)))
-        # The form sends texts in these fields. An object could pass for fields of the sender.
-        typed = {field: one_line(values[field]) for field in (NOTICE, *ASKED) if isinstance(values.get(field), str)}
-        notice = typed.get(NOTICE, "")
-        title = f"{subject} (corrección)" if _REFERENCE.search(notice) else subject
-        self.subject = _subject(title, who["empresa"] or who["nombre"] or who["email"], reference)
-        self.name = who["nombre"]
-        # A local part may look like an encoded word (RFC 2047), which a mail reader would decode.
-        self.reply_to = "" if "=?" in ascii_address and "?=" in ascii_address else ascii_address
-        """The address of the visitor as a header can carry it; empty when none can."""
-        recipient = quote(ascii_address or address.normalized, safe="@")
-        mailto = f"mailto:{recipient}?subject={quote(f'Re: {self.subject}', safe='')}"  # RFC 6068
-        links = {"email": mailto, "telefono": _tel(who["telefono"])}
-        self.sender = [Field(label, who[field], links.get(field, "")) for field, label in SENDER.items() if who[field]]
-        if not self.reply_to:
-            self.sender.append(Field(_REPLY_LABEL, _REPLY))
-        self.asked = [Field(label, typed[field]) for field, label in ASKED.items() if typed.get(field)]
-        shown = {*SENDER, *typed, MESSAGE, *HIDDEN}
-        self.others = _others({name: value for name, value in values.items() if name not in shown})
-        """The fields that the service does not know, in the order of the form."""
-        self.message = visible(values.get(MESSAGE, ""))
-        sender = ", ".join(who[field] for field in ("nombre", "empresa") if who[field]) or who["email"]
-        self.preview = shorten(one_line(self.message) or sender, PREVIEW_LENGTH)
-        """The text that mail programs show after the subject: the start of the message, or the sender's name."""
-        parts = (
-            ("", [Field(_NOTICE_LABEL, notice)] if notice else []),
-            ("", self.sender),
-            ("", self.asked),
-            ("Otros datos", self.others),
-        )
-        self.parts = [(heading, fields) for heading, fields in parts if fields]
-        """The fields under their headings; the sender and the fields asked for need none."""
+    title: str
+    received: str
+    reference: str
+    subject: str
+    name: str  # of the visitor
+    reply_to: str  # the visitor's address as a header can carry it; empty when none can
+    parts: list[tuple[str, list[Field]]]  # fields under a heading, which those that the service knows do not need
+    message: str
+    preview: str  # what mail programs show after the subject: the start of the message, or the sender
+
+
+def describe(values: dict[str, Any], *, received: str, reference: str) -> Content:
+    """The content of the message that a checked submission becomes."""
+    address: ValidatedEmail = values["email"]
+    # Only text counts here: the items of an object could pass for the sender's fields.
+    texts = {name: one_line(value) for name, value in values.items() if name in _KNOWN and isinstance(value, str)}
+    # Otherwise right-to-left text could swap the two parts.
+    texts["email"] = "@".join(map(isolated, address.normalized.rsplit("@", 1)))
+    name, company, notice = (texts.get(field, "") for field in ("nombre", "empresa", NOTICE))
+    title = FORM_TITLES[values["form_type"]]
+    short_title = f"{title.short} (corrección)" if _REFERENCE.search(notice) else title.short
+    subject = _subject(short_title, company or name or texts["email"], reference)
+    message = visible(values.get(MESSAGE, ""))
+    sender = ", ".join(filter(None, (name, company))) or texts["email"]
+    preview = shorten(one_line(message) or sender, PREVIEW_LENGTH)
+    reply_to = _reply_to(address)
+    links = {"email": _mailto(address, subject), "telefono": _tel(texts.get("telefono", ""))}
+    unknown = {field: value for field, value in values.items() if field not in {*texts, MESSAGE, *HIDDEN}}
+    parts = [
+        ("", _fields({NOTICE: _NOTICE_LABEL}, texts, links)),
+        ("", _fields(SENDER, texts, links) + ([] if reply_to else [Field(_REPLY_LABEL, _REPLY)])),
+        ("", _fields(ASKED, texts, links)),
+        ("Otros datos", _others(unknown)),
+    ]
+    shown = [part for part in parts if part[1]]
+    return Content(title.full, received, reference, subject, name, reply_to, shown, message, preview)
+
+
+def _fields(labels: dict[str, str], texts: dict[str, str], links: dict[str, str]) -> list[Field]:
+    return [Field(label, texts[name], links.get(name, "")) for name, label in labels.items() if texts.get(name)]
+
+
+def _reply_to(address: ValidatedEmail) -> str:
+    ascii_address = address.ascii_email or ""  # none when only SMTPUTF8 (RFC 6531) carries the local part
+    # A local part may look like an encoded word (RFC 2047), which a mail program would decode.
+    return "" if "=?" in ascii_address and "?=" in ascii_address else ascii_address
+
+
+def _mailto(address: ValidatedEmail, subject: str) -> str:
+    """The link (RFC 6068) that answers a message."""
+    recipient = quote(address.ascii_email or address.normalized, safe="@")
+    return f"mailto:{recipient}?subject={quote(f'Re: {subject}', safe='')}"
 
 
 def _subject(kind: str, who: str, reference: str) -> str:
-    # Programs that decode a subject and write it again would make an encoded word (RFC 2047) of this beginning of one.
+    # Programs that re-encode a subject would complete this into an encoded word (RFC 2047).
     who = who.replace("=?", "= ?")
     room = SUBJECT_LENGTH - len(f"{kind}:  · {reference}") - (len(isolated(who)) - len(who))
     return f"{kind}: {isolated(shorten(who, room))} · {reference}"
 
 
 def _tel(phone: str) -> str:
-    """The address of a telephone (RFC 3966); empty when the text is more than one number, or none."""
+    """The link to a telephone (RFC 3966); empty when the text is more than one number, or none."""
     if not _PHONE_NUMBER.fullmatch(phone):
         return ""
     plus = "+" if "+" in phone else ""
@@ -126,7 +139,7 @@ def _tel(phone: str) -> str:
 
 
 def _others(values: dict[str, Any]) -> list[Field]:
-    """The fields in MOST_ROWS rows. One more has, as JSON, those that take too many."""
+    """The fields in MOST_ROWS rows. Those that do not fit follow as JSON in one more row."""
     fields, rest, room = [], {}, MOST_ROWS
     for name, value in values.items():
         field = _field(name, value)
@@ -161,7 +174,7 @@ def _text(value: Any) -> str:
     """A JSON value as a person would write it; a list or an object as JSON. Empty when it says nothing."""
     match value:
         case str():
-            # Many spaces would push what follows to the next line, where it could pass for another field.
+            # Many spaces would push the text after them to the next line, where it could pass for another field.
             return "\n".join(" ".join(line.split()) for line in visible(value).split("\n"))
         case None:
             return ""

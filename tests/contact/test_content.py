@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from freezegun import freeze_time
 
-from app.contact.letter import ASKED, HIDDEN, MESSAGE, MOST_ROWS, SENDER
+from app.contact.content import ASKED, HIDDEN, MESSAGE, MOST_ROWS, SENDER
 from app.contact.schema import ContactSchema, validate
-from tests.contact.reading import COMPOSER, compose, letter_of, page_of, part, read
+from tests.contact.reading import COMPOSER, compose, content_of, page_of, part, read
 from tests.factories import REFERENCE, REQUEST_ID, contact_body
 
 
@@ -280,7 +280,7 @@ Quisiera una demostración.
 """
 
 
-def test_the_letter_is_in_its_own_order_and_other_fields_in_that_of_the_form() -> None:
+def test_the_text_is_in_its_own_order_and_other_fields_in_that_of_the_form() -> None:
     backwards = dict(reversed(contact_body(**EVERYTHING).items()))
 
     with freeze_time("2030-02-01 19:30:00"):
@@ -313,7 +313,7 @@ MARKUP = {
 
 
 @pytest.mark.parametrize("message", [*EXACT_TEXTS.values(), *MARKUP.values()], ids=[*EXACT_TEXTS, *MARKUP])
-def test_the_message_arrives_as_it_was_typed_and_ends_the_letter(message: str) -> None:
+def test_the_message_arrives_as_it_was_typed_and_ends_the_text(message: str) -> None:
     content = compose(mensaje=message, otro="x").content
 
     assert part(content, "plain").partition("\n\nMensaje\n\n")[2] == f"{message}\n"
@@ -382,9 +382,9 @@ def test_an_ordinary_page_is_small_fetches_nothing_and_is_one_that_word_can_lay_
     assert [it.get("bgcolor") for it in page.findall(".//*[@bgcolor]")] == ["#eef1f4", "#eef1f4", "#ffffff", "#f5f7f9"]
 
 
-def test_a_letter_has_200_rows_and_its_message() -> None:
+def test_a_message_has_200_rows_and_its_message() -> None:
     """Those that the service names, MOST_ROWS of other fields, and one for the rest."""
-    longest = letter_of(**dict.fromkeys((*SENDER, *ASKED, "aviso"), "x") | {"email": "josé@example.com"})
+    longest = content_of(**dict.fromkeys((*SENDER, *ASKED, "aviso"), "x") | {"email": "josé@example.com"})
 
     assert sum(len(fields) for _, fields in longest.parts) + MOST_ROWS + 1 == 200
 
@@ -404,7 +404,7 @@ OVERFULL: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("typed", "rest"), OVERFULL.values(), ids=OVERFULL)
 def test_what_takes_too_many_rows_is_one_text(typed: dict[str, Any], rest: list[str]) -> None:
-    fields = letter_of(**typed).others
+    fields = content_of(**typed).parts[-1][1]
 
     left = json.loads(fields.pop().text) if rest else {}
 
