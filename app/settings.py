@@ -2,7 +2,6 @@
 
 import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -32,15 +31,11 @@ T = TypeVar("T")
 
 NOBODY = "ventas@localhost"
 """The recipient of messages when none is set: without a mail server they are stored."""
-PRIVATE_DIRECTORY = "a directory that this user can make or write and that nobody else can read"
 BASE_URL = "an http or https address without query or fragment, whose path has no empty segment and no . or .."
 NAMED = 'alone or after a name, as in Formulario web <web@example.com> or "Ventas, Uruguay" <ventas@example.com>'
 MAILBOXES = f"e-mail addresses separated by commas, each {NAMED}"
+TEXT = "text without control characters"
 CREDENTIAL = "ASCII text without control characters"
-STORAGE_ADDRESS = (
-    "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// with the same for TLS, redis+unix://[USER:PASSWORD@]/PATH,"
-    " or valkey://, valkeys:// and valkey+unix://"
-)
 
 
 class SettingsError(SystemExit):
@@ -85,6 +80,10 @@ _time_zone = _matching(r"[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*", ZoneInfo)
 _reference = _matching(r"(https?:/)?/[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+", str)
 
 
+def _path(raw: str) -> Path:
+    return Path(_text(raw)).absolute()
+
+
 def _text(raw: str) -> str:
     if not raw.isprintable():
         raise ValueError
@@ -111,24 +110,6 @@ def _seconds(raw: str) -> float:
     return seconds
 
 
-def _private_directory(raw: str) -> Path:
-    # The spool tries it, but by making it, and not before all is read. Here nothing is made or changed.
-    path = Path(raw).absolute()
-    nearest = next(each for each in (path, *path.parents) if each.exists())
-    status = nearest.stat()
-    if nearest != path:
-        usable = os.access(nearest, os.W_OK | os.X_OK)
-    elif status.st_uid == os.geteuid():
-        # This user can make it private, unless it is shared as /tmp is.
-        usable = not status.st_mode & stat.S_ISVTX
-    else:
-        # A mounted volume may be another user's. Its group may read it, because only so can this user write it.
-        usable = not status.st_mode & stat.S_IRWXO and os.access(path, os.R_OK | os.W_OK | os.X_OK)
-    if not (usable and stat.S_ISDIR(status.st_mode)):
-        raise ValueError
-    return path
-
-
 def parse_base_url(raw: str) -> str:
     """The address without a slash at its end. Raises ValueError when it is no base address of the service."""
     # Clients resolve addresses against it, which takes "." and ".." away (RFC 3986, section 5.2.4). A path that begins
@@ -146,22 +127,6 @@ def _origins(raw: str) -> tuple[str, ...]:
         raise ValueError
     # A browser leaves the default port of a scheme out.
     return tuple(re.sub(r"^(http:.*):80$|^(https:.*):443$", r"\1\2", origin) for origin in origins)
-
-
-def _storage(raw: str) -> str:
-    # redis-py may not be installed, and it reads the address after the start has reported all faults.
-    if not re.match(r"(redis|valkey)(s|\+unix)?://", _text(raw)):
-        raise ValueError
-    url = urlsplit(raw)
-    _ = url.port  # raises ValueError when it is not a port
-    if url.scheme.endswith("+unix"):
-        complete = not url.hostname and len(url.path) > 1
-    else:
-        # redis-py would use database 0 when the path is not a number.
-        complete = bool(_host(url.hostname or "") and re.fullmatch(r"(/[0-9]*)?", url.path))
-    if not complete or url.fragment:
-        raise ValueError
-    return raw
 
 
 def _tcp_address(raw: str) -> str:
@@ -205,14 +170,14 @@ class Settings:
     mail_from: Mailbox = setting(parse_mailbox, "web@localhost", f"one e-mail address, {NAMED}")
     mail_timezone: ZoneInfo = setting(_time_zone, "UTC", "an IANA time zone such as America/Montevideo")
     """The time zone in which messages show and date their time."""
-    mail_dir: Path = setting(_private_directory, "var/mail", PRIVATE_DIRECTORY)
+    mail_dir: Path = setting(_path, "var/mail", TEXT)
     public_base_url: str | None = setting(parse_base_url, None, BASE_URL)
     cors_origins: tuple[str, ...] = setting(
         _origins, "*", "* or origins such as https://www.example.com separated by commas"
     )
     trusted_proxies: int = setting(_whole_number(0, 16), "0", "a number of proxies from 0 to 16")
-    rate_limit_storage: str | None = setting(_storage, None, STORAGE_ADDRESS, secret=True)
-    api_name: str = setting(_text, "Public API", "text without control characters")
+    rate_limit_storage: str | None = setting(_text, None, TEXT, secret=True)
+    api_name: str = setting(_text, "Public API", TEXT)
     api_v1_deprecated_on: date | None = setting(_date, None, "a date, YYYY-MM-DD")
     api_v1_sunset_on: date | None = setting(_date, None, "a date, YYYY-MM-DD")
     api_v1_successor: str | None = setting(_reference, None, "an http or https address or a path that begins with /")

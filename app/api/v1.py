@@ -85,7 +85,7 @@ def create_v1_blueprint(
                 "server": mail.server,
                 "storage": mail.disk,
             },
-            "rate_limit": {"storage": storage.name, "status": "ok" if storage.in_reach else "fallback"},
+            "rate_limit": {"storage": storage.name, "status": "ok" if storage.is_reachable else "fallback"},
         }
         return envelope.success(data=data | {"details": details})
 

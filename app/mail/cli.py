@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import format_datetime, make_msgid
+from operator import attrgetter
 from typing import NamedTuple
 
 import click
@@ -27,7 +28,6 @@ from app.settings import Settings
 LOADED = "are the service's settings loaded?"
 """The question of a command that fails with settings that may not be the service's."""
 
-_FAILURES = 2  # of the mail server in a row, which end a resend: a single failure may be that message's fault
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SKIPPED = "skipped: the service is sending it or has just tried"
 _ID = "An ID is a Message-ID, with or without <> and the domain, a reference such as 3F0C-9A1B, or a request id."
@@ -61,7 +61,7 @@ class _Mail(NamedTuple):
 
     def find(self, identifiers: Sequence[str] = ()) -> list[Kept]:
         """The messages of the identifiers, or all without any; raises ClickException unless each stands for one."""
-        if not self.settings.mail_dir.is_dir():
+        if not self.spool.exists():
             raise click.ClickException(f"MAIL_DIR={str(self.settings.mail_dir)!r} does not exist: {LOADED}")
         messages = self.spool.kept()
         found: set[Kept] = set()
@@ -174,8 +174,9 @@ def _status(ctx: click.Context) -> None:
 def resend(ctx: click.Context, identifiers: tuple[str, ...], *, waiting: bool) -> None:
     """Send all messages in MAIL_DIR now, or only the named ones.
 
-    Any state will do. A message that is being sent is skipped. It ends after two failures of the mail server in a
-    row: a 4xx, no connection, no answer.
+    Messages in any state are sent, those with the fewest attempts first. A message that is being sent is skipped. A
+    refusal of one message does not stop the others. A failure of the mail server does: no connection, no login, no
+    reply.
 
     The exit status is 1 if any message stays undelivered. It is 1 before anything is sent if an ID is not there or
     stands for several messages.
@@ -185,30 +186,40 @@ def resend(ctx: click.Context, identifiers: tuple[str, ...], *, waiting: bool) -
     mail: _Mail = ctx.obj
     mail.require_sender()
     chosen = [kept for kept in mail.find(identifiers) if kept.is_untaken or not waiting]
+    chosen.sort(key=attrgetter("tries"))  # so that a message which ends this run comes last in the next one
     if not mail.spool.is_writable():
         raise click.ClickException("MAIL_DIR cannot be written, so no message could be removed")
-    delivered = in_a_row = number = 0
+    outcomes: list[_Outcome] = []
     for number, kept in enumerate(chosen, 1):
-        if number > 1:
+        if outcomes:
             time.sleep(GAP)
-        goes_on = True
-        try:
-            with mail.spool.claim(kept) as claim:
-                outcome = f"delivered: {cut(mail.mailer.redeliver(claim).reply)}" if claim else _SKIPPED
-            delivered += outcome is not _SKIPPED
-        except OSError as error:
-            failure = failure_of(error)
-            goes_on = failure.scope in (Scope.MESSAGE, Scope.LOCAL)
-            outcome = f"{'in doubt' if failure.scope is Scope.IN_DOUBT else 'not delivered'}: {failure.sentence}"
-        click.echo(f"{number}/{len(chosen)} {kept.local_part} {outcome}")
-        in_a_row = 0 if goes_on else in_a_row + 1
-        if in_a_row == _FAILURES:
+        outcomes.append(_resend(mail, kept))
+        click.echo(f"{number}/{len(chosen)} {kept.local_part} {outcomes[-1].text}")
+        if outcomes[-1].ends:
             break
     mail.mailer.close()
-    if number < len(chosen):
-        click.echo(f"the mail server failed {_FAILURES} times in a row: the others were not tried", err=True)
-    click.echo(f"{number} handled, {len(mail.spool.kept())} undelivered", err=True)
-    ctx.exit(0 if delivered == len(chosen) else 1)
+    if len(outcomes) < len(chosen):
+        click.echo("the mail server failed: the others were not tried", err=True)
+    click.echo(f"{len(outcomes)} handled, {len(mail.spool.kept())} undelivered", err=True)
+    ctx.exit(0 if sum(outcome.delivered for outcome in outcomes) == len(chosen) else 1)
+
+
+class _Outcome(NamedTuple):
+    text: str
+    delivered: bool = False
+    ends: bool = False  # the next message would meet the same
+
+
+def _resend(mail: _Mail, kept: Kept) -> _Outcome:
+    try:
+        with mail.spool.claim(kept) as claim:
+            if claim is None:
+                return _Outcome(_SKIPPED)
+            return _Outcome(f"delivered: {cut(mail.mailer.redeliver(claim).reply)}", delivered=True)
+    except OSError as error:
+        failure = failure_of(error)
+        label = "in doubt" if failure.scope is Scope.IN_DOUBT else "not delivered"
+        return _Outcome(f"{label}: {failure.sentence}", ends=failure.scope in (Scope.SERVER, Scope.IN_DOUBT))
 
 
 @click.command("drop", epilog=_ID)

@@ -6,6 +6,7 @@ from enum import Enum
 
 from app.mail.smtp import InDoubtError, RefusedError, Reply, SmtpError, Step
 
+_CLOSING = 421
 _PERMANENT = range(500, 600)  # no repetition helps after these codes (RFC 5321, section 4.2.1)
 _BEFORE_LOGIN = (Step.GREETING, Step.EHLO, Step.STARTTLS)
 _OF_A_MESSAGE = (Step.MAIL, Step.RCPT, Step.DATA, Step.CONTENT)
@@ -16,7 +17,8 @@ class Scope(Enum):
     """Whom a failure concerns."""
 
     MESSAGE = "a 5xx to the sender, to all recipients or to the content: no repetition helps (RFC 5321, section 4.2.1)"
-    SERVER = "the mail server or the way there: the next message may meet the same"
+    DEFERRED = "a 4xx to the sender, to all recipients or to the content: perhaps to this message alone"
+    SERVER = "the mail server or the way there: the next message would meet the same"
     IN_DOUBT = "the content was sent and no reply came, so the mail server may have taken the message"
     LOCAL = "this machine: its disk, a bulkhead that is full, a mistake in the code"
 
@@ -43,8 +45,8 @@ def failure_of(error: Exception) -> Failure:
     elif isinstance(error, RefusedError):
         lowest = min(code for code, _ in error.replies)
         code = str(lowest) if lowest >= 0 else error.code
-        if error.step in _OF_A_MESSAGE and lowest in _PERMANENT:
-            scope = Scope.MESSAGE
+        if error.step in _OF_A_MESSAGE and lowest != _CLOSING:
+            scope = Scope.MESSAGE if lowest in _PERMANENT else Scope.DEFERRED
         shown = error.replies if error.step in _BEFORE_LOGIN else [(code, b"") for code, _ in error.replies]
         logged, sentence = (f"{error.reason}: {_quote_all(replies)}" for replies in (shown, error.replies))
     likely_cause = "".join(f"; {note}" for note in getattr(error, "__notes__", []))

@@ -96,5 +96,5 @@ class Redelivery:
                 self._resting[kept.path] = time.monotonic() + REST
             elif failure.scope is Scope.IN_DOUBT:
                 self._next_at = time.monotonic() + SILENCE
-            elif failure.scope is Scope.SERVER:
+            elif failure.scope in (Scope.SERVER, Scope.DEFERRED):
                 self._failed_at, self._next_at = time.monotonic(), time.monotonic() + LONGEST_GAP

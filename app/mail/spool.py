@@ -12,8 +12,9 @@ from pathlib import Path
 
 from app.mail.kept import SENDING, Kept, State, first_name, read_path
 from app.mail.message import Message
-from app.settings import PRIVATE_DIRECTORY, SettingsError
+from app.settings import SettingsError
 
+PRIVATE_DIRECTORY = "a directory that this user can create or write and that nobody else can read"
 FOLDERS = ("tmp", "new", "cur")
 """The folders of a Maildir. A message lies in new/; what a mail reader has moved to cur/ counts as well."""
 UNFINISHED_SECONDS = 36 * 3600
@@ -21,7 +22,7 @@ UNFINISHED_SECONDS = 36 * 3600
 
 
 class Claim:
-    """A stored message that this process alone is handing over: it is locked until the process releases it or dies."""
+    """A stored message that this process alone may send: it is locked until the process releases it or dies."""
 
     def __init__(self, spool: "Spool", kept: Kept, descriptor: int) -> None:
         self._kept = kept
@@ -29,7 +30,7 @@ class Claim:
         """The path of the file below MAIL_DIR, as it is now."""
         self._spool = spool
         self._descriptor = descriptor
-        self._begun = time.time()  # the attempt has the time of its beginning
+        self._begun = time.time()  # the attempt is dated by its start
 
     @property
     def state(self) -> State:
@@ -44,7 +45,7 @@ class Claim:
         return Message(self._kept.local_part, content.replace(b"\n", b"\r\n"), self._kept.form_type)
 
     def note(self, code: str = "", *, refused: bool = False, mark: str = "") -> None:
-        """Note in the name of the file what has become of the attempt: Kept.last_code and the marks; raises OSError."""
+        """Record the result of the attempt in the file name; raises OSError."""
         path = self._kept.after(self._begun, code, refused=refused, mark=mark)
         os.rename(self._spool.absolute(self.path), self._spool.absolute(path))
         self.path = path
@@ -69,7 +70,7 @@ class Claim:
 class Spool:
     """The Maildir at MAIL_DIR: directories with mode 0700, files with mode 0600.
 
-    Nothing is made before a message or a check needs it, so that a command that only reads makes nothing.
+    Folders are created on first use, so a command that only reads creates none.
     """
 
     def __init__(self, directory: Path, *, has_server: bool = True) -> None:
@@ -85,40 +86,45 @@ class Spool:
         """The message at a path below MAIL_DIR, by its name; None for another file."""
         return read_path(path, time.time(), has_server=self._has_server)
 
-    def prepare(self) -> None:
-        """Make the Maildir, private to this user; raises OSError."""
-        directory = Path(self._maildir)
-        for path in (directory, *(directory / folder for folder in FOLDERS)):
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = directory.stat()
-        # A read-only disk refuses every change of the mode, even to the one that is set. A mounted volume may belong to
-        # another user: its mode was checked with the settings.
-        if stat.S_IMODE(status.st_mode) != stat.S_IRWXU and status.st_uid == os.geteuid():
-            directory.chmod(stat.S_IRWXU)
-
-    def check(self) -> None:
-        """Prepare the Maildir, then probe it; raises OSError."""
-        self.prepare()
-        self.probe()
-
-    def probe(self) -> None:
-        """Raise OSError when no message could be stored, moved or removed now. What it makes has a hidden name."""
+    def check(self, *, create: bool = True) -> None:
+        """Raise OSError unless a message could be stored, moved and removed now; leaves nothing but the folders."""
+        if create:
+            self.create()
         name = first_name(time.time_ns(), os.getpid(), "probe", "")
         os.close(self._place(name, "new/.probe", bytes(2**16)))  # few messages are larger
-        with suppress(FileNotFoundError):  # another process probes, too
+        with suppress(FileNotFoundError):  # another process checks, too
             os.rename(self.absolute("new/.probe"), self.absolute("cur/.probe"))
             os.unlink(self.absolute("cur/.probe"))
 
+    def create(self) -> None:
+        """Create what is missing of the Maildir, and make it private to this user; raises OSError."""
+        directory = Path(self._maildir)
+        directory.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
+        status = directory.stat()
+        if status.st_uid != os.geteuid():
+            # A mounted volume may be another user's. Its group may read it: that is how this user can write to it.
+            if status.st_mode & stat.S_IRWXO:
+                raise PermissionError(errno.EPERM, "other users can read it", self._maildir)
+        elif status.st_mode & stat.S_ISVTX:
+            raise PermissionError(errno.EPERM, "other users share it", self._maildir)
+        # A read-only disk refuses every change of the mode, even to the one that is set.
+        elif stat.S_IMODE(status.st_mode) != stat.S_IRWXU:
+            directory.chmod(stat.S_IRWXU)
+        for folder in FOLDERS:
+            (directory / folder).mkdir(mode=stat.S_IRWXU, exist_ok=True)
+
+    def exists(self) -> bool:
+        """True when MAIL_DIR is a directory."""
+        return os.path.isdir(self._maildir)
+
     def is_writable(self) -> bool:
         """True when messages can be renamed and removed, even if the disk has no room for another one."""
-        folders = (self.absolute(folder) for folder in ("new", "cur"))
-        # A folder that was not made yet can be made.
-        return all(os.access(folder if os.path.lexists(folder) else self._maildir, os.W_OK) for folder in folders)
+        return all(os.access(self.absolute(folder), os.W_OK) for folder in ("new", "cur"))
 
     def store(self, message: Message) -> Claim:
-        """Write the message to disk, locked from the first moment on; make what is missing. Raises OSError."""
+        """Write the message to disk, locked from the first moment on; create what is missing. Raises OSError."""
         if not all(os.path.isdir(self.absolute(folder)) for folder in FOLDERS):
-            self.prepare()
+            self.create()
         local_part = message.message_id.strip("<>").partition("@")[0]
         name = first_name(time.time_ns(), os.getpid(), local_part, message.form_type)
         kept = self.message_at(f"new/{name}")
@@ -216,7 +222,7 @@ class Spool:
 
 
 def require_mail_dir(mail_dir: Path) -> None:
-    """Prepare MAIL_DIR; raises SettingsError, which stops the start, when it takes no message."""
+    """Create and check MAIL_DIR; raises SettingsError, which stops the start, when it takes no message."""
     try:
         Spool(mail_dir).check()
     except OSError as error:

@@ -1,7 +1,6 @@
 """The state of the mail in one line, as Nagios and cron read it."""
 
 import time
-from contextlib import suppress
 from enum import IntEnum
 
 from app.mail.failures import failure_of
@@ -38,11 +37,8 @@ def find_status(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level
 
 def _find(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level, str]:
     mail_dir = f"MAIL_DIR={str(settings.mail_dir)!r}"
-    if not settings.mail_dir.is_dir():
-        return Level.CRITICAL, f"{mail_dir} does not exist"
     try:
-        with suppress(FileNotFoundError):  # the folders that were not made yet can be made
-            spool.probe()
+        spool.check(create=False)
     except OSError as error:
         return Level.CRITICAL, f"{mail_dir} takes no message: {error.strerror}"
     census = Census(spool.kept())

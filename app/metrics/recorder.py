@@ -55,7 +55,7 @@ class Recorder(Observer):
         )
         self._refusals = counter("rate_limit_refusals", "Requests that a quota refused.", ["policy"])
         self._handovers = histogram(
-            "mail_handover_duration_seconds",
+            "mail_attempt_duration_seconds",
             "Time from a message to the mail server's answer, in first and later attempts.",
             ["outcome"],
         )
@@ -128,16 +128,16 @@ class Recorder(Observer):
         )
         checks = "1 while the mail server accepts a login (server) or MAIL_DIR a message (storage), else 0."
         show("mail_check_success", checks, "check", {check.subject: check.passes for check in health.checks})
-        in_reach = "1 while the storage makes the decisions; 0 while the process makes them by itself."
-        show("rate_limit_storage_in_reach", in_reach, "storage", {storage.name: lambda: storage.in_reach})
+        reachable = "1 while the storage makes the decisions; 0 while the process makes them on its own."
+        show("rate_limit_storage_reachable", reachable, "storage", {storage.name: lambda: storage.is_reachable})
         clients = {name: limiter.__len__ for name, limiter in limits._asdict().items()}
         show("rate_limit_clients", "Clients that the process remembers.", "policy", clients)
         if mailer.sender:
             room = mailer.bulkhead
-            gauge("mail_places", "Forms that may be at the mail server at once.").set_function(lambda: room.slots)
-            gauge("mail_places_in_use", "Forms that are at the mail server.").set_function(lambda: room.slots_taken)
-            gauge("mail_waiting_room", "Forms that may wait for a place.").set_function(lambda: room.waiting_room)
-            gauge("mail_waiting_room_in_use", "Forms that wait for a place.").set_function(lambda: room.waiting)
+            gauge("mail_slots", "Forms that may be at the mail server at once.").set_function(lambda: room.slots)
+            gauge("mail_slots_in_use", "Forms that are at the mail server.").set_function(lambda: room.slots_taken)
+            gauge("mail_waiting_room", "Forms that may wait for a slot.").set_function(lambda: room.waiting_room)
+            gauge("mail_waiting_room_in_use", "Forms that wait for a slot.").set_function(lambda: room.waiting)
 
     def serve(self, listener: socket.socket) -> None:
         """Answer Prometheus in threads of its own, also while all others are busy."""

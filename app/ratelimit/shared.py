@@ -1,7 +1,7 @@
 """Exact sliding windows on a Redis or Valkey server, shared by processes and machines.
 
 A script on the server makes a decision, so a decision is one round trip, and all processes use the server's clock.
-redis-py reads the address, keeps the connections, to Valkey as well, and sends the script.
+redis-py parses the URL, pools the connections (to Valkey, too) and sends the script.
 """
 
 import logging
@@ -14,11 +14,17 @@ from app.ratelimit.window import Decision, Policy, SlidingWindow, Storage
 from app.settings import SettingsError
 
 TIMEOUT = 0.045
-"""Seconds that a request waits for a free connection, for a new one, and for each answer."""
+"""Seconds that a request waits for a free connection, for a new one, and for each reply."""
 PROBE_INTERVAL = 1.0
-"""Seconds between two probes, both while the server is in reach and while it is not."""
+"""Seconds between two probes, both while the server is reachable and while it is not."""
 FAILURES_IN_A_ROW = 3
-"""Failed probes after which the server is out of reach."""
+"""Failed probes after which the server counts as unreachable."""
+
+ADDRESS = (
+    "an address that the redis library understands: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// for TLS,"
+    " redis+unix://[USER:PASSWORD@]/PATH, or valkey:// in place of redis://"
+)
+"""What RATE_LIMIT_STORAGE can be. Options in its query take precedence over those that are set here."""
 
 _PROBE = Policy(quota=1_000_000, window_seconds=1)
 """The policy of a probe, which refuses none. A probe counts as a request does, so a server must be able to write."""
@@ -41,37 +47,38 @@ return {allowed and 1 or 0, quota - count, math.min(oldest() - now, 0) + window}
 times of its counted requests; it expires when the newest leaves the window. After the clock was set back, older times
 are ahead of it and stay longer than a window: the client may wait too long, but never passes early."""
 
-_LOST = "the storage of the rate limits is out of reach, this process limits by itself: %s"
+_LOST = "the storage of the rate limits is unreachable; this process limits on its own: %s"
 
 logger = logging.getLogger(__name__)
 
 
 class SharedStorage(Storage):
-    """A pool of connections to the server, and a thread that probes every PROBE_INTERVAL whether it is in reach.
+    """A pool of connections to the server, and a thread that probes every PROBE_INTERVAL whether it is reachable.
 
-    A request whose answer is late or an error is decided by the process, that request alone. After FAILURES_IN_A_ROW
+    When a reply is late or an error, the process decides that one request itself. After FAILURES_IN_A_ROW
     failed probes the process decides all requests, without asking the server, until a probe succeeds.
     """
 
     name = "redis"
 
     def __init__(self, url: str, *, connections: int) -> None:
-        """``connections`` is the number of threads that ask; raises SettingsError when redis-py rejects the address."""
+        """``connections`` is the number of threads that ask; raises SettingsError when redis-py rejects the URL."""
         options = {
             "max_connections": connections + 1,  # one is for the probe
             "timeout": TIMEOUT,
             "socket_timeout": TIMEOUT,
             "socket_connect_timeout": TIMEOUT,
-            "protocol": 2,  # with 3, a server may ask redis-py to be patient
+            "protocol": 2,  # RESP3 lets the server extend redis-py's timeouts
         }
+        scheme, separator, rest = url.partition("://")
+        scheme = "unix" if scheme.endswith("+unix") else scheme.replace("valkey", "redis")
         try:
-            self._pool = redis.BlockingConnectionPool.from_url(_address(url), **options)  # the address's options win
-            self._pool.connection_class(**self._pool.connection_kwargs)  # raises when an option does not exist
+            self._pool = redis.BlockingConnectionPool.from_url(f"{scheme}{separator}{rest}", **options)
+            self._pool.connection_class(**self._pool.connection_kwargs)  # raises when an option in the URL is unknown
         except Exception as error:
-            expected = "expected an address that the redis library understands"
-            raise SettingsError([f"RATE_LIMIT_STORAGE=(hidden): {expected}"]) from error
+            raise SettingsError([f"RATE_LIMIT_STORAGE=(hidden): expected {ADDRESS}"]) from error
         self._script = redis.Redis(connection_pool=self._pool).register_script(_SCRIPT)
-        self.in_reach = False
+        self.is_reachable = False
         self._failures = FAILURES_IN_A_ROW - 1  # so that a first probe that fails is in the log at once
         self.loops = (Loop("rate-limit-storage", self._look),)
 
@@ -86,9 +93,9 @@ class SharedStorage(Storage):
     def decide(self, policy: Policy, client: bytes, operation: str) -> Decision | None:
         """The server's decision on a ``hit`` or a ``peek``; None when it makes none. Never raises."""
         try:
-            return self._ask(policy, client, operation) if self.in_reach else None
+            return self._ask(policy, client, operation) if self.is_reachable else None
         except Exception:  # noqa: BLE001 - the visitor gets an answer, whatever fails here
-            logger.debug("the storage of the rate limits left one request without an answer, this process decided it")
+            logger.debug("the storage of the rate limits did not answer one request; this process decided it")
             return None
 
     def _ask(self, policy: Policy, client: bytes, operation: str) -> Decision:
@@ -106,18 +113,12 @@ class SharedStorage(Storage):
             self._failures += 1
             if self._failures == FAILURES_IN_A_ROW:
                 logger.warning(_LOST, type(error).__name__)  # its text may hold a key or an address
-                self.in_reach = False
+                self.is_reachable = False
         else:
             if self._failures >= FAILURES_IN_A_ROW:
-                logger.info("the storage of the rate limits is back in reach")
-            self._failures, self.in_reach = 0, True
+                logger.info("the storage of the rate limits is reachable again")
+            self._failures, self.is_reachable = 0, True
         return PROBE_INTERVAL
-
-
-def _address(url: str) -> str:
-    """The address in the schemes that redis-py knows."""
-    scheme, separator, rest = url.partition("://")
-    return ("unix" if scheme.endswith("+unix") else scheme.replace("valkey", "redis")) + separator + rest
 
 
 class SharedWindow(SlidingWindow):

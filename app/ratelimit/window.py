@@ -93,14 +93,14 @@ class SlidingWindow:
     def learn(self, client: bytes, decision: Decision) -> None:
         """Adopt the decision of the shared storage on the hit that was just counted here.
 
-        A hit that it refused is removed here too. When no request remains, the requests that other processes counted
-        are added, all with the age of the oldest one. So this window refuses the client until that one leaves it.
+        Undoes a hit that the storage refused. When the quota is spent, fills this window up with hits as old as the
+        oldest one, so that it refuses the client until that one expires.
         """
         if decision.remaining:
             return
         with self._lock:
             hits = self._counted(client, time.monotonic_ns())
-            if hits:  # else a newer client has taken its place
+            if hits:  # else it was evicted
                 oldest = hits[-1] + decision.reset_after - self._window
                 if not decision.allowed:
                     hits.pop()
@@ -137,10 +137,10 @@ class Storage:
     """The value of ``details.rate_limit.storage`` in the health endpoint."""
 
     loops: Sequence[Loop] = ()
-    """The threads that look after the storage, which somebody else starts and stops."""
+    """The loops that look after the storage; Background starts and stops them."""
 
-    in_reach = True
-    """True while the storage makes the decisions; else the process makes them by itself."""
+    is_reachable = True
+    """True while the storage makes the decisions; else the process makes them on its own."""
 
     def limiter(self, policy: Policy) -> SlidingWindow:
         """A limiter whose windows are kept here."""

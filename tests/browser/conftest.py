@@ -119,5 +119,5 @@ def visitor(visit: Visit, relay: Relay) -> Visitor:
 
 @pytest.fixture
 def unserved(visit: Visit) -> Visitor:
-    """A visitor for whom the service is out of reach: what they see comes from the form alone."""
+    """A visitor for whom the service is unreachable: what they see comes from the form alone."""
     return visit(1)

@@ -133,7 +133,7 @@ def make_mailer(mail_dir: Path) -> Iterator[MakeMailer]:
 @pytest.fixture
 def mail(mail_dir: Path) -> MailCommand:
     """Runs ``flask mail`` with arguments, where the service has run, under the settings of a server or of none."""
-    Spool(mail_dir).prepare()
+    Spool(mail_dir).create()
 
     def run(*args: str, server: SmtpServer | None = None, input: str = "", **environ: str) -> Result:  # noqa: A002
         settings = make_settings(mail_dir, **(server.environ if server else {}) | environ)
@@ -169,7 +169,7 @@ def keep(mail_dir: Path, message: Message, state: str = "new", *, age: float | N
 
     The state is one of NAMES, or the end of another name.
     """
-    Spool(mail_dir).prepare()
+    Spool(mail_dir).create()
     stored = int(time.time() - (AGES.get(state, 0) if age is None else age))
     local_part = message.message_id.strip("<>").partition("@")[0]
     end = NAMES.get(state, state).format(stored=f"{stored}.000", late=f"{stored + 5 * DAY}.000")

@@ -332,7 +332,7 @@ Play = Callable[[str], Story]
 @pytest.fixture
 def play(make_mailer: MakeMailer, mail_dir: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Play:
     """Plays a story."""
-    Spool(mail_dir).prepare()
+    Spool(mail_dir).create()
 
     def play(events: str) -> Story:
         server = SmtpServer()

@@ -96,7 +96,7 @@ def test_each_change_of_the_disk_is_found_and_logged_once(
 ) -> None:
     caplog.set_level("INFO", "app.mail.health")
     twice = [row for row in DISK for _ in range(2)]
-    monkeypatch.setattr(Spool, "probe", Mock(side_effect=[error for error, _, _ in twice]))
+    monkeypatch.setattr(Spool, "check", Mock(side_effect=[error for error, _, _ in twice]))
     with SmtpServer() as server:
         health = make_health(server)
         found = [run(health) for _ in twice]

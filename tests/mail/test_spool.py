@@ -11,6 +11,7 @@ import resource
 import stat
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -20,7 +21,7 @@ from app.mail.health import MailHealth
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from app.mail.redelivery import Redelivery
-from app.mail.spool import FOLDERS, Spool, require_mail_dir
+from app.mail.spool import FOLDERS, PRIVATE_DIRECTORY, Spool, require_mail_dir
 from app.settings import SettingsError
 from tests.mail.conftest import CONTENT, NAMES, MailCommand, MakeMailer, keep, kept, letter
 from tests.mail.server import SmtpServer
@@ -77,6 +78,55 @@ def test_a_store_that_is_another_users_keeps_its_mode_and_its_folders_are_privat
     assert {mode & 0o777 for mode in modes(*mail_dir.iterdir())} == {0o700}
 
 
+VOLUMES = {0o2770: "", 0o700: "", 0o777: "read", 0o774: "read", 0o771: "read", 0o755: "read"}
+"""Modes of a mounted volume, which often is another user's, and what is wrong with it."""
+
+
+@pytest.mark.parametrize(("mode", "fault"), VOLUMES.items(), ids=map(oct, VOLUMES))
+def test_a_volume_that_only_this_users_group_reaches_is_taken(
+    mail_dir: Path, monkeypatch: pytest.MonkeyPatch, mode: int, fault: str
+) -> None:
+    mail_dir.mkdir()
+    mail_dir.chmod(mode)
+    another = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: another)
+
+    with pytest.raises(SettingsError, match=f"other users can {fault} it$") if fault else nullcontext():
+        require_mail_dir(mail_dir)
+    assert modes(mail_dir) == {mode}
+    assert bool(list(mail_dir.iterdir())) is not bool(fault)
+
+
+def not_made(directory: Path) -> str:
+    (directory / "var").touch()
+    return "var/mail"
+
+
+def shared(directory: Path) -> str:
+    (directory / "tmp").mkdir()
+    (directory / "tmp").chmod(0o1777)
+    return "tmp"
+
+
+FAULTS: dict[str, tuple[Callable[[Path], str], str]] = {
+    "below a file": (not_made, "Not a directory"),
+    "a file": (lambda directory: not_made(directory)[:3], "File exists"),
+    "shared as /tmp is": (shared, "other users share it"),
+}
+
+
+@pytest.mark.parametrize(("make", "reason"), FAULTS.values(), ids=FAULTS)
+def test_a_mail_dir_that_cannot_be_private_or_created_stops_the_start(
+    tmp_path: Path, make: Callable[[Path], str], reason: str
+) -> None:
+    path = tmp_path / make(tmp_path)
+
+    with pytest.raises(SettingsError) as fault:
+        require_mail_dir(path)
+
+    assert str(fault.value) == f"MAIL_DIR='{path}': expected {PRIVATE_DIRECTORY}: {reason}"
+
+
 @pytest.mark.parametrize("state", ["waiting", "in doubt"])
 def test_the_flags_of_a_mail_reader_and_the_move_to_cur_change_nothing(
     mail: MailCommand, mail_dir: Path, state: str
@@ -124,7 +174,7 @@ def test_what_the_service_has_not_named_or_is_no_file_is_ignored_and_left_alone(
 def test_what_a_killed_process_has_left_is_removed_after_36_hours_unless_it_is_being_written(
     make_mailer: MakeMailer, mail_dir: Path, caplog: pytest.LogCaptureFixture, folder: str, hours: float, removed: int
 ) -> None:
-    Spool(mail_dir).prepare()
+    Spool(mail_dir).create()
     redelivery = Redelivery(make_mailer(), Spool(mail_dir), timeout=10)
     path = mail_dir / folder / NAME
     path.write_bytes(CONTENT[:50])

@@ -158,7 +158,7 @@ def test_without_a_mail_server_a_form_is_stored_and_there_are_no_places(watch: W
 
     samples = watched.samples()
     assert samples.all("contact_submissions_total", "form_type", "outcome") == {("demo", "stored"): 1}
-    assert not any(name.startswith("mail_places") for name in samples.names())
+    assert not any(name.startswith("mail_slots") for name in samples.names())
 
 
 def test_what_a_quota_refuses_counts_as_a_form_and_under_the_policy(watch: Watch) -> None:
@@ -184,7 +184,7 @@ def test_durations_are_in_seconds(watch: Watch) -> None:
 
     samples = watched.samples()
     request = samples.sum("http_request_duration_seconds_sum", route="/contact.php")
-    assert reply < samples.sum("mail_handover_duration_seconds_sum", outcome="delivered") < request < passed
+    assert reply < samples.sum("mail_attempt_duration_seconds_sum", outcome="delivered") < request < passed
 
 
 def test_what_has_not_happened_yet_is_zero(watch: Watch) -> None:
@@ -199,7 +199,7 @@ def test_what_has_not_happened_yet_is_zero(watch: Watch) -> None:
     assert every(samples, "mail_recipients_refused_total") == {(): 0}
     assert every(samples, "rate_limit_refusals_total", "policy") == {("api",): 0, ("contact",): 0}
     assert every(samples, "mail_retries_total", "outcome") == dict.fromkeys(states, 0)
-    assert every(samples, "mail_handover_duration_seconds_count", "outcome") == dict.fromkeys(outcomes, 0)
+    assert every(samples, "mail_attempt_duration_seconds_count", "outcome") == dict.fromkeys(outcomes, 0)
 
 
 SELECTORS = sorted(set(re.findall(rf'\b([a-z]+_\w+)(?::m\w+)?{{(?:job="{JOB}")?(.*?)}}', RULES.read_text())))
@@ -236,7 +236,7 @@ def test_a_retry_counts_as_a_hand_over_and_under_the_state_that_the_message_has_
 
     samples = watched.samples()
     assert samples.all("mail_retries_total", "outcome") == {(state,): 1}
-    assert samples.all("mail_handover_duration_seconds_count", "outcome") == {(handover,): 1}
+    assert samples.all("mail_attempt_duration_seconds_count", "outcome") == {(handover,): 1}
     claim.release()  # not before, because the service would try it too
 
 
@@ -260,14 +260,14 @@ BUSY, AWAY = {"connect": "421 4.3.2 busy"}, {"RATE_LIMIT_STORAGE": "redis://127.
     [({}, {}, 1, {("memory",): 1}), (BUSY, AWAY, 0, {("redis",): 0})],
     ids=["all well", "both away"],
 )
-def test_the_mail_server_and_the_storage_of_the_limits_are_in_reach_or_not(
+def test_the_mail_server_and_the_storage_of_the_limits_are_reachable_or_not(
     watch: Watch, replies: Replies, environ: dict[str, str], server: int, limits: Values
 ) -> None:
     with SmtpServer(replies) as relay:
         samples = watch(**relay.environ, **environ).samples()
 
     assert every(samples, "mail_check_success", "check") == {("server",): server, ("storage",): 1}
-    assert every(samples, "rate_limit_storage_in_reach", "storage") == limits
+    assert every(samples, "rate_limit_storage_reachable", "storage") == limits
 
 
 def test_places_and_waiting_room_are_shown_while_forms_wait(watch: Watch) -> None:
@@ -279,5 +279,5 @@ def test_places_and_waiting_room_are_shown_while_forms_wait(watch: Watch) -> Non
         wait_until(lambda: watched.samples().sum("mail_waiting_room_in_use") == 1)
         samples = watched.samples()
 
-    places = ("mail_places", "mail_places_in_use", "mail_waiting_room", "mail_waiting_room_in_use")
+    places = ("mail_slots", "mail_slots_in_use", "mail_waiting_room", "mail_waiting_room_in_use")
     assert [samples.sum(name) for name in places] == [2, 2, 1, 1]

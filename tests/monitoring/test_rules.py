@@ -42,7 +42,7 @@ FAILED, DELIVERED = (
     f'contact_submissions_total{{form_type="demo", outcome="{outcome}"}}' for outcome in ("failed", "delivered")
 )
 SERVER, STORAGE = (f'mail_check_success{{check="{check}"}}' for check in ("server", "storage"))
-REDIS = 'rate_limit_storage_in_reach{storage="redis"}'
+REDIS = 'rate_limit_storage_reachable{storage="redis"}'
 AGE = 'mail_oldest_message_age_seconds{state="waiting"}'
 
 
@@ -112,7 +112,7 @@ WAYS: dict[str, Way] = {
     "RecipientRefused": (LEFT_OUT, 135, 86_550, SHARED, "Copies of messages from web1 that were refused in a day: 1."),
     "LimitsNotShared": (
         *(fault(REDIS, 1, 0, 7), 360, 480, SHARED | {"storage": "redis"}),
-        "The storage of the rate limits is out of reach from web1.",
+        "The storage of the rate limits is unreachable from web1.",
     ),
     "Slow": (
         *(SLOW, 1515, 2400, SHARED | {"kind": "other"}),
@@ -226,7 +226,7 @@ def forms(failed: float, delivered: float) -> Series:
     return {at(0, FAILED): counter((failed, HOUR)), at(0, DELIVERED): counter((delivered, HOUR))}
 
 
-STORED, MEMORY = 'mail_oldest_message_age_seconds{state="stored"}', 'rate_limit_storage_in_reach{storage="memory"}'
+STORED, MEMORY = 'mail_oldest_message_age_seconds{state="stored"}', 'rate_limit_storage_reachable{storage="memory"}'
 HARMLESS: dict[str, tuple[str, Series]] = {
     "a restart": ("NoAnswer", both("up", [*[1] * MINUTE, 0, 0, *[1] * 20 * MINUTE])),
     "a form that fails among many": ("FormsFail", forms(0.05, 0.06)),

@@ -16,8 +16,8 @@ from tests.redis.server import RedisServer
 from tests.server.gunicorn import Server, serving
 from tests.waiting import wait_until
 
-LOST = "the storage of the rate limits is out of reach, this process limits by itself"
-BACK = "the storage of the rate limits is back in reach"
+LOST = "the storage of the rate limits is unreachable; this process limits on its own"
+BACK = "the storage of the rate limits is reachable again"
 FALLBACK = {"storage": "redis", "status": "fallback"}
 PATIENT = "?timeout=20&socket_timeout=20&socket_connect_timeout=20"
 """A busy machine may keep the server from answering in time, and then a process rightly decides by itself."""
@@ -43,7 +43,7 @@ def said(servers: list[Server], line: str) -> int:
     return sum(server.log.count(line) for server in servers)
 
 
-def wait_until_in_reach(servers: list[Server]) -> None:
+def wait_until_reachable(servers: list[Server]) -> None:
     wait_until(lambda: said(servers, LOST) == said(servers, BACK), seconds=60)
     # A process says so before it asks the server, and any worker may answer.
     wait_until(lambda: all(rate_limit(server)["status"] == "ok" for server in servers * 10), seconds=60)
@@ -65,7 +65,7 @@ def test_no_visitor_notices_that_the_server_comes_and_goes_and_comes_back(
         assert [rate_limit(each) for each in both] == [FALLBACK] * 2
 
         with server:
-            wait_until_in_reach(both)
+            wait_until_reachable(both)
             api, contact = API_POLICY.quota, CONTACT_POLICY.quota
             assert hammer(both, "GET", "/api/versioning", times=api + 100) == {200: api, 429: 100}
             assert hammer(both, "POST", "/contact.php", times=contact + 100) == {400: contact, 429: 100}
@@ -76,6 +76,6 @@ def test_no_visitor_notices_that_the_server_comes_and_goes_and_comes_back(
             assert [rate_limit(each) for each in both * 5] == [FALLBACK] * 10
 
             server.start()
-            wait_until_in_reach(both)
+            wait_until_reachable(both)
             assert said(both, LOST) == 6, "each process says it once at the start and once now"
             assert hammer(both, "GET", "/api/versioning") == {200: 60, 429: 100}

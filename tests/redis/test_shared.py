@@ -35,11 +35,11 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
 
 
 def lost(error: str) -> tuple[int, str]:
-    return logging.WARNING, f"the storage of the rate limits is out of reach, this process limits by itself: {error}"
+    return logging.WARNING, f"the storage of the rate limits is unreachable; this process limits on its own: {error}"
 
 
-BACK = (logging.INFO, "the storage of the rate limits is back in reach")
-UNANSWERED = "the storage of the rate limits left one request without an answer, this process decided it"
+BACK = (logging.INFO, "the storage of the rate limits is reachable again")
+UNANSWERED = "the storage of the rate limits did not answer one request; this process decided it"
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -81,7 +81,7 @@ def test_any_sequence_of_requests_is_decided_as_the_model_does(
     case.settings = settings(max_examples=settings().max_examples // 4, stateful_step_count=40)
     case("runTest").runTest()
 
-    assert all(storage.in_reach for storage in storages)
+    assert all(storage.is_reachable for storage in storages)
 
 
 @pytest.mark.parametrize("policy", [CONTACT, API] * 5)
@@ -165,7 +165,7 @@ def test_an_address(
     storage.limiter(API).hit(address(1))
 
     is_database = result.startswith("db")
-    assert storage.in_reach == is_database
+    assert storage.is_reachable == is_database
     assert list(guarded["admin"].info("keyspace")) == ([result] if is_database else [])
     assert lines(caplog) == ([] if is_database else [lost(result)])
 
@@ -218,7 +218,7 @@ def test_the_process_limits_by_itself_until_the_server_is_back(
         assert first
         assert own == [False] * 100
         assert spent == [False, False], "the loss gives nothing back"
-        assert asked is None, "a server that is out of reach is not asked"
+        assert asked is None, "a server that is unreachable is not asked"
         assert said == [lost(error)]
         assert lines(caplog) == [*said, BACK]
         assert [limiter.hit(address(number)).allowed for number in (1, 2, 3)] == [False, False, True], "nor the return"
@@ -242,7 +242,7 @@ def test_one_late_answer_decides_one_request_here_and_takes_nothing_out_of_use(
 
     assert late.remaining == 60 - 2, "what this process has seen"
     assert limiter.hit(address(1)).remaining == 60 - 12, "what the server has counted"
-    assert storage.in_reach
+    assert storage.is_reachable
     assert lines(caplog) == [(logging.DEBUG, UNANSWERED)]
 
 

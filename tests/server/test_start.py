@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from app.settings import PRIVATE_DIRECTORY
+from app.mail.spool import PRIVATE_DIRECTORY
 from tests.ports import free_port
 from tests.server.gunicorn import BOOT_SECONDS, GUNICORN, ROOT, Server, serving, start
 
@@ -38,7 +38,7 @@ WRONG_SAID = [
 ]
 SHARED = {"RATE_LIMIT_STORAGE": "redis://:hunter2@127.0.0.1:1"}
 MISREAD = {"RATE_LIMIT_STORAGE": "redis://:hunter2@127.0.0.1:1?patience=none"}
-MISREAD_SAID = ["RATE_LIMIT_STORAGE=(hidden): expected an address that the redis library understands"]
+MISREAD_SAID = ["RATE_LIMIT_STORAGE=(hidden): expected an address that the redis library understands: redis://"]
 METRICS = {"METRICS_BIND": "127.0.0.1:1"}
 
 REFUSED: dict[str, tuple[dict[str, str], Sequence[str], list[str]]] = {
