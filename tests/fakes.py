@@ -14,7 +14,7 @@ class RecordingMailer:
 
     def __init__(self) -> None:
         self.sender = self
-        self.bulkhead = Bulkhead(slots=1, waiting_room=0, patience=0)
+        self.bulkhead = Bulkhead(slots=1, waiting_room=0, timeout=0)
         self.messages: list[Message] = []
         self.broken = False
 

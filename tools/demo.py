@@ -49,7 +49,7 @@ def create_app(service: str = "http://127.0.0.1:8000") -> Flask:
     @app.get("/inbox/<name>")
     def inbox(name: str | None = None) -> str:
         messages = {}
-        for kept in reversed(spool.kept()):
+        for kept in reversed(spool.messages()):
             with suppress(FileNotFoundError):  # it has been delivered meanwhile
                 messages[kept.local_part] = message_from_bytes(spool.read(kept), policy=policy.default)
         return render_template("inbox.html", messages=messages, name=name or next(iter(messages), None))

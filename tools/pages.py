@@ -14,7 +14,7 @@ from app.api.v1 import ACCEPTED
 from app.contact.schema import LABELS
 from app.errors import ErrorCode
 from app.mail import health, redelivery
-from app.mail.kept import GIVE_UP_AFTER, GIVE_UP_TRIES, LONGEST_PAUSE
+from app.mail.queued import GIVE_UP_AFTER, GIVE_UP_ATTEMPTS, LONGEST_PAUSE
 from app.mail.spool import UNFINISHED_SECONDS
 from app.ratelimit import shared
 from app.settings import NOTICE_PERIOD_DAYS, OF_A_KIND, VARIABLES
@@ -28,7 +28,8 @@ NUMBERS: dict[str, dict[str, object]] = {
         r"(?<=client_body_buffer_size )\d+": 2 * KIB,
     },
     "docs/mail.md": {
-        r"\d+ days and at least \d+ attempts": f"{GIVE_UP_AFTER // 86_400} days and at least {GIVE_UP_TRIES} attempts",
+        r"\d+ days(?= and at least)": f"{GIVE_UP_AFTER // 86_400} days",
+        r"(?<=at least )\d+(?= attempts)": GIVE_UP_ATTEMPTS,
         r"(?<=given up after )\d+(?= days)": GIVE_UP_AFTER // 86_400,
         r"(?<=later )\d+(?= minutes)": LONGEST_PAUSE // 60,
         r"(?<=after a failure one every )\d+": round(redelivery.LONGEST_GAP),

@@ -10,16 +10,15 @@ class FullError(Exception):
 
 
 class Bulkhead:
-    """Lets ``slots`` callers in at once. ``waiting_room`` more may wait, each for ``patience`` seconds at most.
+    """Lets ``slots`` callers in at once. ``waiting_room`` more may wait, each for ``timeout`` seconds at most.
 
     The wait must be bounded in both ways: when all may wait, one dead server holds every thread.
     """
 
-    def __init__(self, slots: int, waiting_room: int, patience: float) -> None:
+    def __init__(self, slots: int, waiting_room: int, timeout: float) -> None:
         self.slots, self.waiting_room = slots, waiting_room
-        self.slots_taken = self.waiting = 0
-        """The callers that are inside, and those that wait."""
-        self._patience = patience
+        self.slots_taken = self.waiting = 0  # the callers that are inside, and those that wait
+        self._timeout = timeout
         self._freed = threading.Condition()
 
     @contextmanager
@@ -31,7 +30,7 @@ class Bulkhead:
                     raise FullError
                 self.waiting += 1
                 try:
-                    if not self._freed.wait_for(lambda: self.slots_taken < self.slots, self._patience):
+                    if not self._freed.wait_for(lambda: self.slots_taken < self.slots, self._timeout):
                         raise FullError
                 finally:
                     self.waiting -= 1

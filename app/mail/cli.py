@@ -16,9 +16,9 @@ import click
 
 from app.mail import listing
 from app.mail.failures import Scope, cut, failure_of, quote
-from app.mail.kept import Kept, State
 from app.mail.mailer import Mailer
 from app.mail.message import Message, encode_mailboxes, reference, write
+from app.mail.queued import QueuedMessage, State
 from app.mail.redelivery import GAP
 from app.mail.smtp import Deadline, RefusedError, Reply, SmtpSender
 from app.mail.spool import Spool
@@ -32,7 +32,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SKIPPED = "skipped: the service is sending it or has just tried"
 _ID = "An ID is a Message-ID, with or without <> and the domain, a reference such as 3F0C-9A1B, or a request id."
 
-_STATUS = f"""Tell Nagios or cron in one line how the mail is. No message is opened.
+_STATUS = f"""Report the mail's state in one line, for Nagios or cron. No message is opened.
 
 \b
 OK, exit status 0
@@ -59,18 +59,18 @@ class _Mail(NamedTuple):
     mailer: Mailer
     spool: Spool
 
-    def find(self, identifiers: Sequence[str] = ()) -> list[Kept]:
+    def find(self, identifiers: Sequence[str] = ()) -> list[QueuedMessage]:
         """The messages of the identifiers, or all without any; raises ClickException unless each stands for one."""
         if not self.spool.exists():
             raise click.ClickException(f"MAIL_DIR={str(self.settings.mail_dir)!r} does not exist: {LOADED}")
-        messages = self.spool.kept()
-        found: set[Kept] = set()
+        messages = self.spool.messages()
+        found: set[QueuedMessage] = set()
         for identifier in identifiers:
-            same = [kept for kept in messages if identifier in (kept.local_part, kept.reference, kept.request_id)]
+            same = [it for it in messages if identifier in (it.local_part, it.reference, it.request_id)]
             if not same:
                 raise click.ClickException(f"{identifier} is not in MAIL_DIR")
             if len(same) > 1:
-                names = "\n".join(kept.local_part for kept in same)
+                names = "\n".join(message.local_part for message in same)
                 raise click.ClickException(f"{identifier} stands for several messages. Name one of them:\n{names}")
             found.update(same)
         return sorted(found) if identifiers else messages
@@ -132,7 +132,7 @@ def list_messages(mail: _Mail, *, as_json: bool) -> None:
     \b
     waiting   The mail server has not taken it. The service tries it again by itself.
     in doubt  It was on its way and no answer came, so the mail server may have it.
-    refused   The mail server refused it for good. Mend the cause, then resend it.
+    refused   The mail server refused it permanently. Fix the cause, then resend it.
     given up  Not taken in five days and ten attempts. Resend it or drop it.
     stored    There is no mail server: SMTP_HOST is not set.
 
@@ -140,7 +140,7 @@ def list_messages(mail: _Mail, *, as_json: bool) -> None:
     """  # noqa: D301 - click's sign for lines that stay as they are
     messages, now = mail.find(), time.time()
     if as_json:
-        click.echo(json.dumps({"messages": [listing.facts(kept, now) for kept in messages]}, indent=1))
+        click.echo(json.dumps({"messages": [listing.facts(message, now) for message in messages]}, indent=1))
     elif messages:
         click.echo(listing.table(messages, now))
     click.echo(f"{len(messages)} undelivered", err=True)
@@ -154,9 +154,9 @@ def show(mail: _Mail, identifier: str) -> None:
 
     The exit status is 1 if no message or more than one has the ID.
     """
-    (kept,) = mail.find([identifier])
-    content = mail.spool.read(kept)
-    click.echo(f"{listing.table([kept], time.time())}\n\n{listing.decoded(content)}")
+    (message,) = mail.find([identifier])
+    content = mail.spool.read(message)
+    click.echo(f"{listing.table([message], time.time())}\n\n{listing.decoded(content)}")
 
 
 @click.command("status", help=_STATUS)
@@ -185,22 +185,22 @@ def resend(ctx: click.Context, identifiers: tuple[str, ...], *, waiting: bool) -
         raise click.UsageError("give either IDs or --waiting")
     mail: _Mail = ctx.obj
     mail.require_sender()
-    chosen = [kept for kept in mail.find(identifiers) if kept.is_untaken or not waiting]
-    chosen.sort(key=attrgetter("tries"))  # so that a message which ends this run comes last in the next one
+    chosen = [message for message in mail.find(identifiers) if message.is_retryable or not waiting]
+    chosen.sort(key=attrgetter("attempts"))  # so that a message which ends this run comes last in the next one
     if not mail.spool.is_writable():
         raise click.ClickException("MAIL_DIR cannot be written, so no message could be removed")
     outcomes: list[_Outcome] = []
-    for number, kept in enumerate(chosen, 1):
+    for number, message in enumerate(chosen, 1):
         if outcomes:
             time.sleep(GAP)
-        outcomes.append(_resend(mail, kept))
-        click.echo(f"{number}/{len(chosen)} {kept.local_part} {outcomes[-1].text}")
+        outcomes.append(_resend(mail, message))
+        click.echo(f"{number}/{len(chosen)} {message.local_part} {outcomes[-1].text}")
         if outcomes[-1].ends:
             break
     mail.mailer.close()
     if len(outcomes) < len(chosen):
         click.echo("the mail server failed: the others were not tried", err=True)
-    click.echo(f"{len(outcomes)} handled, {len(mail.spool.kept())} undelivered", err=True)
+    click.echo(f"{len(outcomes)} handled, {len(mail.spool.messages())} undelivered", err=True)
     ctx.exit(0 if sum(outcome.delivered for outcome in outcomes) == len(chosen) else 1)
 
 
@@ -210,9 +210,9 @@ class _Outcome(NamedTuple):
     ends: bool = False  # the next message would meet the same
 
 
-def _resend(mail: _Mail, kept: Kept) -> _Outcome:
+def _resend(mail: _Mail, message: QueuedMessage) -> _Outcome:
     try:
-        with mail.spool.claim(kept) as claim:
+        with mail.spool.claim(message) as claim:
             if claim is None:
                 return _Outcome(_SKIPPED)
             return _Outcome(f"delivered: {cut(mail.mailer.redeliver(claim).reply)}", delivered=True)
@@ -229,7 +229,7 @@ def _resend(mail: _Mail, kept: Kept) -> _Outcome:
     type=click.Choice([state.replace(" ", "-") for state in State], case_sensitive=False),
     help="Delete all that are in this state.",
 )
-@click.option("--older-than", type=_seconds, metavar="AGE", help="Of these, only older ones: 30d, 12h, 90m, 45s.")
+@click.option("--older-than", type=_seconds, metavar="AGE", help="Only those older than this: 30d, 12h, 90m, 45s.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_context
 def drop(
@@ -250,22 +250,22 @@ def drop(
     chosen = mail.find(identifiers)
     if state is not None:
         latest = now - older_than if older_than else math.inf
-        chosen = [kept for kept in chosen if kept.state == state.replace("-", " ") and kept.stored_at <= latest]
+        chosen = [it for it in chosen if it.state == state.replace("-", " ") and it.stored_at <= latest]
     if chosen and not yes:
         click.echo(listing.table(chosen, now))
         click.confirm(f"Delete permanently ({len(chosen)})?", abort=True)
     dropped = 0
-    for kept in chosen:
+    for message in chosen:
         try:
-            with mail.spool.claim(kept) as claim:
+            with mail.spool.claim(message) as claim:
                 if claim:
                     claim.discard()
-                    logger.info("message %s dropped", kept.local_part)
+                    logger.info("message %s dropped", message.local_part)
                     dropped += 1
                 else:
-                    click.echo(f"{kept.local_part} is {_SKIPPED}", err=True)
+                    click.echo(f"{message.local_part} is {_SKIPPED}", err=True)
         except OSError as error:
-            click.echo(f"{kept.local_part} stays: {error.strerror}", err=True)
+            click.echo(f"{message.local_part} stays: {error.strerror}", err=True)
     click.echo(f"{dropped} dropped", err=True)
     ctx.exit(0 if dropped == len(chosen) else 1)
 

@@ -17,7 +17,7 @@ from app.mail.spool import Spool
 CHECK_INTERVAL = 15.0
 """Seconds from the end of one check to the start of the next."""
 MAX_AGE = 30.0
-"""Seconds after which a result is too old. Then the next check hangs, and a message would hang, too."""
+"""Seconds after which a result is stale: the next check must be hanging, and so would a message."""
 OK, FAIL = "ok", "fail"
 DISK_STATES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EROFS: "read_only"}
 """The state of a disk that takes no message, by the error number; any other error is FAIL."""
@@ -25,42 +25,36 @@ DISK_STATES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EROFS: "read_on
 logger = logging.getLogger(__name__)
 
 
-class MailCheck(NamedTuple):
-    """The newest results of the checks; mail counts as failing until each check has ended once."""
+class MailState(NamedTuple):
+    """The latest results of the checks; mail counts as failing until each check has ended once."""
 
     ok: bool
-    server: str | None
-    """``ok`` or ``fail``; None without a mail server and before the first result."""
-    disk: str | None
-    """``ok``, ``full``, ``read_only`` or ``fail``; None before the first result."""
-    checked_at: datetime | None
-    """The time of the last check: of the mail server if there is one, else of the disk."""
-    latency_ms: float | None
-    """The duration of the same check."""
+    server: str | None  # OK or FAIL; None without a mail server and before the first result
+    disk: str | None  # OK, FAIL or one of DISK_STATES; None before the first result
+    checked_at: datetime | None  # of the mail server if there is one, else of the disk
+    latency_ms: float | None  # the duration of the same check
     undelivered: int
 
 
 class MailHealth:
-    """Checks the mail server, of which it tells the redelivery, and the disk every CHECK_INTERVAL seconds.
+    """Checks the mail server and the disk every CHECK_INTERVAL seconds, and tells redelivery about the server.
 
     Each has a thread of its own, so that a check that hangs delays neither the other nor a request.
     """
 
     def __init__(self, mailer: Mailer, spool: Spool, redelivery: Redelivery) -> None:
         self.transport = mailer.transport
-        """The kind of transport that is checked."""
-        self.checks = [Check("storage", spool.check, lambda _: None)]
-        """The check of the mail server, if there is one, and that of the disk."""
+        self.checks = [Check("storage", spool.check)]
         if mailer.sender:
-            self.checks.insert(0, Check("server", mailer.sender.check, redelivery.server_checked))
+            self.checks.insert(0, Check("server", mailer.sender.check, on_result=redelivery.server_checked))
         self._redelivery = redelivery
 
-    def latest(self) -> MailCheck:
-        """The newest results."""
+    def latest(self) -> MailState:
+        """The latest results."""
         *server, disk = (check.state() for check in self.checks)
         is_ok, shown = {*server, disk} == {OK}, self.checks[0].result
-        undelivered = self._redelivery.census.counts.total()
-        return MailCheck(is_ok, server[0] if server else None, disk, shown.checked_at, shown.latency_ms, undelivered)
+        undelivered = self._redelivery.counts.by_state.total()
+        return MailState(is_ok, server[0] if server else None, disk, shown.checked_at, shown.latency_ms, undelivered)
 
 
 class _Result(NamedTuple):
@@ -71,36 +65,38 @@ class _Result(NamedTuple):
 
 
 class Check:
-    """Repeats one check and keeps its newest result. The log has each change; ``tell`` is called with each result."""
+    """Repeats one check, keeps its latest result and logs each change."""
 
-    def __init__(self, subject: str, check: Callable[[], None], tell: Callable[[bool], None]) -> None:
+    def __init__(
+        self, subject: str, check: Callable[[], None], *, on_result: Callable[[bool], None] = lambda _: None
+    ) -> None:
         self.loop = Loop(f"mail-{subject}-health", self.run)
         self.subject = subject
         self.result = _Result()
         self._check = check
-        self._tell = tell
+        self._on_result = on_result
 
     def state(self) -> str | None:
-        """The newest state; None before the first result."""
+        """The latest state; None before the first result."""
         result = self.result
         return FAIL if time.monotonic() - result.ended > MAX_AGE else result.state
 
     def passes(self) -> bool:
-        """True when the newest result is a success that is not too old."""
+        """True when the latest result is a success that is not stale."""
         return self.state() == OK
 
     def run(self) -> float:
         """Check once; returns the seconds until the next check."""
-        before, state, failure, begun = self.result.state or OK, OK, "", time.perf_counter()
+        before, state, failure, started = self.result.state or OK, OK, "", time.perf_counter()
         try:
             self._check()
         except Exception as error:  # noqa: BLE001 - any failure is a result, and the thread must go on
             state, failure = DISK_STATES.get(getattr(error, "errno", None) or 0, FAIL), failure_of(error).logged
-        latency_ms = round((time.perf_counter() - begun) * 1000, 1)
+        latency_ms = round((time.perf_counter() - started) * 1000, 1)
         if failure and state != before:
             logger.warning("the mail check fails: %s=%s (%s)", self.subject, state, failure)
         elif state != before:
             logger.info("the mail check passes again: %s=%s", self.subject, OK)
         self.result = _Result(state, time.monotonic(), datetime.now(UTC), latency_ms)
-        self._tell(state == OK)
+        self._on_result(state == OK)
         return CHECK_INTERVAL

@@ -1,4 +1,4 @@
-"""The kept messages as the operator reads them: a table, JSON and a whole message."""
+"""The queued messages as the operator reads them: a table, JSON and a whole message."""
 
 import math
 import re
@@ -9,35 +9,35 @@ from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 
 from app.mail.failures import on_one_line
-from app.mail.kept import Kept
+from app.mail.queued import QueuedMessage
 
-_ROW = "{:>6}  {:<12}  {:<9}  {:>5}  {:<22}  {:<9}  {:<8}  {}"
-_HEADING = _ROW.format("AGE", "FORM", "REFERENCE", "TRIES", "LAST CODE", "NEXT TRY", "STATE", "MESSAGE-ID")
+_ROW = "{:>6}  {:<12}  {:<9}  {:>8}  {:<15}  {:<12}  {:<8}  {}"
+_HEADING = _ROW.format("AGE", "FORM", "REFERENCE", "ATTEMPTS", "LAST CODE", "NEXT ATTEMPT", "STATE", "MESSAGE-ID")
 
 
-def table(messages: Iterable[Kept], now: float) -> str:
+def table(messages: Iterable[QueuedMessage], now: float) -> str:
     """The messages in lines, below a heading."""
     lines = [_HEADING]
-    for kept in messages:
-        age, next_try = duration(now - kept.stored_at), _time_to(kept.next_try, now)
-        form_type, reference, code = (fact or "-" for fact in (kept.form_type, kept.reference, kept.last_code))
-        lines.append(_ROW.format(age, form_type, reference, kept.tries, code, next_try, kept.state, kept.local_part))
+    for it in messages:
+        age, next_attempt = duration(now - it.stored_at), _time_to(it.next_attempt, now)
+        form_type, reference, code = (fact or "-" for fact in (it.form_type, it.reference, it.last_code))
+        lines.append(_ROW.format(age, form_type, reference, it.attempts, code, next_attempt, it.state, it.local_part))
     return "\n".join(lines)
 
 
-def facts(kept: Kept, now: float) -> dict[str, str | int | None]:
+def facts(message: QueuedMessage, now: float) -> dict[str, str | int | None]:
     """A message as ``--json`` shows it."""
     return {
-        "message_id": kept.local_part,
-        "reference": kept.reference,
-        "state": kept.state,
-        "attempts": kept.tries,
-        "last_code": kept.last_code or None,
-        "last_try_at": _iso(kept.last_at) if kept.tries else None,
-        "next_try_at": _iso(kept.next_try),
-        "stored_at": _iso(kept.stored_at),
-        "age_seconds": max(0, int(now - kept.stored_at)),
-        "form_type": kept.form_type or None,
+        "message_id": message.local_part,
+        "reference": message.reference,
+        "state": message.state,
+        "attempts": message.attempts,
+        "last_code": message.last_code or None,
+        "last_attempt_at": _iso(message.last_at) if message.attempts else None,
+        "next_attempt_at": _iso(message.next_attempt),
+        "stored_at": _iso(message.stored_at),
+        "age_seconds": max(0, int(now - message.stored_at)),
+        "form_type": message.form_type or None,
     }
 
 
@@ -64,10 +64,10 @@ def _iso(seconds: float | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(int(seconds), UTC).isoformat()
 
 
-def _time_to(next_try: float | None, now: float) -> str:
-    if next_try is None:
+def _time_to(attempt: float | None, now: float) -> str:
+    if attempt is None:
         return "-"
-    return "now" if next_try <= now else f"in {duration(math.ceil(next_try - now))}"
+    return "now" if attempt <= now else f"in {duration(math.ceil(attempt - now))}"
 
 
 def _decoded(value: str) -> str:

@@ -1,4 +1,4 @@
-"""The delivery of a message: write it to disk, hand it to the mail server, delete it from the disk."""
+"""The delivery of a message: write it to disk, send it to the mail server, delete it from the disk."""
 
 import logging
 import time
@@ -8,8 +8,8 @@ from functools import partial
 
 from app.mail.bulkhead import Bulkhead, FullError
 from app.mail.failures import Scope, failure_of
-from app.mail.kept import DOUBT, SENDING, State
 from app.mail.message import Message
+from app.mail.queued import DOUBT, SENDING, State
 from app.mail.smtp import Deadline, Receipt, SmtpSender
 from app.mail.spool import Claim, Spool
 from app.settings import Settings
@@ -21,14 +21,13 @@ class DeliveryError(Exception):
     """The mail server did not take the message in time or, without a mail server, the disk did not take it."""
 
     def __init__(self, *, kept: bool) -> None:
-        self.kept = kept
-        """True when the message lies in MAIL_DIR."""
+        self.kept = kept  # True when the message lies in MAIL_DIR
 
 
 class Observer:
-    """Is told what becomes of the messages; this one does nothing with it."""
+    """Notified of deliveries; this base class ignores them."""
 
-    def handed_over(self, seconds: float, *, delivered: bool) -> None:
+    def attempted(self, seconds: float, *, delivered: bool) -> None:
         """A first or later attempt has ended, after so many seconds."""
 
     def recipients_refused(self, number: int) -> None:
@@ -42,7 +41,7 @@ class Observer:
 
 
 class Mailer:
-    """Delivers to the mail server and keeps on disk what that does not take; without a ``sender``, it stores all."""
+    """Delivers to the mail server and keeps on disk what it does not take; without a ``sender``, it stores all."""
 
     def __init__(
         self, settings: Settings, spool: Spool, sender: SmtpSender | None, observer: Observer | None = None
@@ -50,7 +49,7 @@ class Mailer:
         self.sender = sender
         # Half of the threads may be inside SMTP at once, and a quarter may wait, so one quarter is always free.
         slots, waiting_room = max(1, settings.threads // 2), settings.threads // 4
-        self.bulkhead = Bulkhead(slots=slots, waiting_room=waiting_room, patience=settings.smtp_timeout / 4)
+        self.bulkhead = Bulkhead(slots=slots, waiting_room=waiting_room, timeout=settings.smtp_timeout / 4)
         self._spool = spool
         self._settings = settings
         self._observer = observer or Observer()
@@ -63,14 +62,14 @@ class Mailer:
     def deliver(self, message: Message) -> None:
         """Return once the mail server or, without one, the disk has taken the message; raises DeliveryError.
 
-        The message goes to the disk first. If that does not take it, the attempt is made all the same.
+        The message goes to the disk first. If the disk fails, delivery is attempted anyway.
         """
         deadline, claim = Deadline(self._settings.smtp_timeout), None
         with _logged(f"message {message.message_id} cannot be written to MAIL_DIR"):
             claim = self._spool.store(message)
         try:
             if self.sender:
-                self._hand_over(message, claim, deadline, self.bulkhead.slot())
+                self._attempt(message, claim, deadline, self.bulkhead.slot())
             elif claim:
                 claim.sync()
             else:
@@ -89,9 +88,9 @@ class Mailer:
         logger.info("message %s %s", message.message_id, "delivered" if self.sender else "stored")
 
     def redeliver(self, claim: Claim) -> Receipt:
-        """Hand over a kept message again; raises OSError when the server has not taken it."""
+        """Send a queued message again; raises OSError when the server has not taken it."""
         try:
-            receipt = self._hand_over(claim.read(), claim, Deadline(self._settings.smtp_timeout), nullcontext())
+            receipt = self._attempt(claim.read(), claim, Deadline(self._settings.smtp_timeout), nullcontext())
         except Exception:
             self._observer.retried(claim.state)
             raise
@@ -110,27 +109,27 @@ class Mailer:
         if self.sender:
             self.sender.close()
 
-    def _hand_over(
+    def _attempt(
         self, message: Message, claim: Claim | None, deadline: Deadline, slot: AbstractContextManager[None]
     ) -> Receipt:
-        """Send a message and note on disk what has become of it; raises FullError, or as SmtpSender.send does."""
+        """Send a message and record the result on disk; raises FullError, or as SmtpSender.send does."""
         if self.sender is None:
             raise OSError("there is no mail server")
-        begun = time.perf_counter()
-        mark = partial(claim.note, mark=SENDING) if claim else lambda: None
+        started = time.perf_counter()
+        mark = partial(claim.record, mark=SENDING) if claim else lambda: None
         try:
             with slot:
                 receipt = self.sender.send(message, deadline, before_content=mark)
         except (OSError, FullError) as error:
-            self._observer.handed_over(time.perf_counter() - begun, delivered=False)
+            self._observer.attempted(time.perf_counter() - started, delivered=False)
             failure = failure_of(error)
-            with _logged("the state of a message cannot be noted in MAIL_DIR"):
+            with _logged("the state of a message cannot be recorded in MAIL_DIR"):
                 if claim and failure.scope is Scope.IN_DOUBT:
-                    claim.note(mark=DOUBT)
+                    claim.record(mark=DOUBT)
                 elif claim:
-                    claim.note(failure.code, refused=failure.scope is Scope.MESSAGE)
+                    claim.record(failure.code, refused=failure.scope is Scope.MESSAGE)
             raise
-        self._observer.handed_over(time.perf_counter() - begun, delivered=True)
+        self._observer.attempted(time.perf_counter() - started, delivered=True)
         self._observer.recipients_refused(len(receipt.refused))
         if claim:
             with _logged("a delivered message cannot be removed from MAIL_DIR"):
@@ -140,7 +139,7 @@ class Mailer:
 
 @contextmanager
 def _logged(failure: str) -> Iterator[None]:
-    """Log a failure of the disk, which changes no answer."""
+    """Log a failure of the disk. The response stays the same."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Rounds in the background: what is due in MAIL_DIR is handed over again.
+"""Rounds in the background: what is due in MAIL_DIR is sent again.
 
 Messages with the fewest attempts go first, the oldest of them first, one second apart. A failure of the mail server
 makes this gap ten seconds, less one for each half minute since; after a message in doubt it is eight minutes, once.
@@ -11,12 +11,12 @@ from operator import attrgetter
 
 from app.background import Loop
 from app.mail.failures import Scope, failure_of
-from app.mail.kept import Census, Kept
 from app.mail.mailer import Mailer
+from app.mail.queued import QueueCounts, QueuedMessage
 from app.mail.spool import Spool
 
 INTERVAL = 10.0  # seconds from one round to the next
-SHARE = 0.005  # of the time may go into reading MAIL_DIR, so the rounds of a large store are longer
+SHARE = 0.005  # at most this share of the time is spent reading MAIL_DIR, so the rounds of a large store are longer
 GAP, LONGEST_GAP = 1.0, 10.0  # seconds from one attempt to the next
 SILENCE = 480.0  # seconds without an attempt after one that left its message in doubt
 REST = 900.0  # seconds without an attempt for a message that this machine cannot read or rename
@@ -29,10 +29,10 @@ class Redelivery:
 
     def __init__(self, mailer: Mailer, spool: Spool, *, timeout: float) -> None:
         self.loop = Loop("mail-redelivery", self.work, timeout=timeout)
-        self.census = Census([])  # the newest numbers
+        self.counts = QueueCounts([])  # the latest numbers
         self._mailer = mailer
         self._spool = spool
-        self._passes: bool | None = None  # the newest check of the mail server
+        self._passes: bool | None = None  # the latest check of the mail server
         self._server_back_at = -math.inf  # by the monotonic clock
         self._failed_at = self._next_at = -math.inf  # by the same clock
         self._resting: dict[str, float] = {}
@@ -46,29 +46,29 @@ class Redelivery:
 
     def work(self) -> float:
         """Make one round; returns the seconds until the next one."""
-        begun = time.monotonic()
-        end = begun + INTERVAL
+        started = time.monotonic()
+        end = started + INTERVAL
         try:
-            kept = self._spool.kept()
-            self.census = Census(kept)
-            end = max(end, begun + (time.monotonic() - begun) / SHARE)
+            messages = self._spool.messages()
+            self.counts = QueueCounts(messages)
+            end = max(end, started + (time.monotonic() - started) / SHARE)
             willing = self._passes is not False and self._spool.is_writable()
             if self._mailer.sender and self._spool.leads(willing=willing):
-                self._hand_over(kept, end)
+                self._send_due(messages, end)
             if removed := self._spool.remove_unfinished():
-                logger.warning("%d abandoned temporary files are removed from MAIL_DIR", removed)
+                logger.warning("removed %d abandoned temporary files from MAIL_DIR", removed)
         except Exception as error:  # noqa: BLE001 - the thread must go on
             logger.error("redelivery failed: %s", type(error).__name__)
         return max(0.0, end - time.monotonic())
 
-    def _hand_over(self, messages: list[Kept], end: float) -> None:
-        """Hand over what is due, until the next round begins or the check of the mail server fails."""
+    def _send_due(self, messages: list[QueuedMessage], end: float) -> None:
+        """Send what is due, until the next round begins or the check of the mail server fails."""
         now = time.time()
         back_at = now - (time.monotonic() - self._server_back_at)  # a clock that was set back moves it, too
-        for kept in sorted(messages, key=attrgetter("tries")):  # those with equal tries stay in the order of their age
-            is_due = kept.is_due(now, back_at) and self._resting.get(kept.path, 0.0) < time.monotonic()
+        for message in sorted(messages, key=attrgetter("attempts")):  # with equal attempts, the oldest first
+            is_due = message.is_due(now, back_at) and self._resting.get(message.path, 0.0) < time.monotonic()
             if is_due and self._waits(end):
-                self._try(kept)
+                self._try(message)
 
     def _waits(self, end: float) -> bool:
         """Wait for the gap and for the live forms, which go first; returns False when the round is over before."""
@@ -79,11 +79,11 @@ class Redelivery:
             self.loop.pause(min(left or 0.1, end - time.monotonic()))
         return False
 
-    def _try(self, kept: Kept) -> None:
-        """Try one message, unless somebody else does, and set the gap by what becomes of it."""
-        attempt = kept.local_part, kept.tries + 1
+    def _try(self, message: QueuedMessage) -> None:
+        """Try one message, unless somebody else does, and set the gap by the result."""
+        attempt = message.local_part, message.attempts + 1
         try:
-            with self._spool.claim(kept) as claim:
+            with self._spool.claim(message) as claim:
                 if claim:
                     half_minutes = (time.monotonic() - self._failed_at) / 30
                     self._next_at = time.monotonic() + max(GAP, LONGEST_GAP - half_minutes)
@@ -93,7 +93,7 @@ class Redelivery:
             failure = failure_of(error)
             logger.warning("message %s was not delivered in attempt %d: %s", *attempt, failure.logged)
             if failure.scope is Scope.LOCAL:
-                self._resting[kept.path] = time.monotonic() + REST
+                self._resting[message.path] = time.monotonic() + REST
             elif failure.scope is Scope.IN_DOUBT:
                 self._next_at = time.monotonic() + SILENCE
             elif failure.scope in (Scope.SERVER, Scope.DEFERRED):

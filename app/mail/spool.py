@@ -10,13 +10,13 @@ from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 
-from app.mail.kept import SENDING, Kept, State, first_name, read_path
 from app.mail.message import Message
+from app.mail.queued import SENDING, QueuedMessage, State, first_name, read_path
 from app.settings import SettingsError
 
 PRIVATE_DIRECTORY = "a directory that this user can create or write and that nobody else can read"
 FOLDERS = ("tmp", "new", "cur")
-"""The folders of a Maildir. A message lies in new/; what a mail reader has moved to cur/ counts as well."""
+"""The folders of a Maildir. A message lies in new/; what a mail program has moved to cur/ counts as well."""
 UNFINISHED_SECONDS = 36 * 3600
 """Age at which a file in tmp/ counts as left by a process that was killed, which is Maildir's own rule."""
 
@@ -24,29 +24,28 @@ UNFINISHED_SECONDS = 36 * 3600
 class Claim:
     """A stored message that this process alone may send: it is locked until the process releases it or dies."""
 
-    def __init__(self, spool: "Spool", kept: Kept, descriptor: int) -> None:
-        self._kept = kept
-        self.path = kept.path
-        """The path of the file below MAIL_DIR, as it is now."""
+    def __init__(self, spool: "Spool", message: QueuedMessage, descriptor: int) -> None:
+        self._message = message
+        self.path = message.path  # of the file below MAIL_DIR, as it is now
         self._spool = spool
         self._descriptor = descriptor
-        self._begun = time.time()  # the attempt is dated by its start
+        self._started_at = time.time()  # the attempt is dated by its start
 
     @property
     def state(self) -> State:
         """The state of the message, once the attempt has ended."""
-        return (self._spool.message_at(self.path) or self._kept).state
+        return (self._spool.message_at(self.path) or self._message).state
 
     def read(self) -> Message:
         """The message, with CRLF line ends and, as its ID, the local part; raises OSError."""
-        content = self._spool.read(self._kept)
+        content = self._spool.read(self._message)
         if not content.endswith(b"\n"):
             raise OSError(errno.EIO, "the message is cut off", self._spool.absolute(self.path))
-        return Message(self._kept.local_part, content.replace(b"\n", b"\r\n"), self._kept.form_type)
+        return Message(self._message.local_part, content.replace(b"\n", b"\r\n"), self._message.form_type)
 
-    def note(self, code: str = "", *, refused: bool = False, mark: str = "") -> None:
-        """Record the result of the attempt in the file name; raises OSError."""
-        path = self._kept.after(self._begun, code, refused=refused, mark=mark)
+    def record(self, code: str = "", *, refused: bool = False, mark: str = "") -> None:
+        """Record the result of the attempt in the file name, as QueuedMessage.path_after has it; raises OSError."""
+        path = self._message.path_after(self._started_at, code, refused=refused, mark=mark)
         os.rename(self._spool.absolute(self.path), self._spool.absolute(path))
         self.path = path
 
@@ -63,7 +62,7 @@ class Claim:
         os.unlink(self._spool.absolute(self.path))
 
     def release(self) -> None:
-        """Unlock the message, so that others can hand it over."""
+        """Unlock the message, so that others can send it."""
         os.close(self._descriptor)
 
 
@@ -82,7 +81,7 @@ class Spool:
         """The absolute path of a path below MAIL_DIR."""
         return f"{self._maildir}/{path}"
 
-    def message_at(self, path: str) -> Kept | None:
+    def message_at(self, path: str) -> QueuedMessage | None:
         """The message at a path below MAIL_DIR, by its name; None for another file."""
         return read_path(path, time.time(), has_server=self._has_server)
 
@@ -127,24 +126,24 @@ class Spool:
             self.create()
         local_part = message.message_id.strip("<>").partition("@")[0]
         name = first_name(time.time_ns(), os.getpid(), local_part, message.form_type)
-        kept = self.message_at(f"new/{name}")
-        if kept is None:
-            raise ValueError("the Message-ID or the kind of form does not fit into the name of a file")
+        queued = self.message_at(f"new/{name}")
+        if queued is None:
+            raise ValueError("the Message-ID or the form type does not fit into a file name")
         # A Maildir uses the line ends of its system.
-        return Claim(self, kept, self._place(name, kept.path, message.content.replace(b"\r\n", b"\n")))
+        return Claim(self, queued, self._place(name, queued.path, message.content.replace(b"\r\n", b"\n")))
 
-    def kept(self) -> list[Kept]:
-        """All messages, the oldest first; one that is renamed meanwhile may be missing. Raises OSError.
+    def messages(self) -> list[QueuedMessage]:
+        """All messages, the oldest first; one that is being renamed may be missing. Raises OSError.
 
         Only a file that is marked as being sent is opened: its lock tells whether that is so, or its process has died.
         """
-        found: dict[str, Kept] = {}
+        found: dict[str, QueuedMessage] = {}
         for folder in ("new", "cur"):
-            for kept in self._messages_in(folder):
-                if SENDING in kept.path:
-                    with suppress(OSError), self.claim(kept) as claim:
-                        kept = kept if claim else kept._replace(state=State.WAITING)  # noqa: PLW2901
-                found[kept.unique] = kept
+            for message in self._messages_in(folder):
+                if SENDING in message.path:
+                    with suppress(OSError), self.claim(message) as claim:
+                        message = message if claim else message._replace(state=State.WAITING)  # noqa: PLW2901
+                found[message.unique] = message
         return sorted(found.values(), key=attrgetter("unique"))  # it begins with the time
 
     def unreadable(self) -> list[str]:
@@ -153,9 +152,9 @@ class Spool:
         named = [f"{folder}/{it.name}" for folder in ("new", "cur") for it in Path(self.absolute(folder)).glob(alike)]
         return sorted(path for path in named if self.message_at(path) is None)
 
-    def read(self, kept: Kept) -> bytes:
+    def read(self, message: QueuedMessage) -> bytes:
         """The content of a message; raises OSError."""
-        with open(self.absolute(kept.path), "rb") as file:
+        with open(self.absolute(message.path), "rb") as file:
             return file.read()
 
     def leads(self, *, willing: bool) -> bool:
@@ -168,9 +167,9 @@ class Spool:
         return self._lead is not None
 
     @contextmanager
-    def claim(self, kept: Kept) -> Iterator[Claim | None]:
-        """Claim a message; None when somebody else is handing it over or has done so. Raises OSError."""
-        path = self.absolute(kept.path)
+    def claim(self, message: QueuedMessage) -> Iterator[Claim | None]:
+        """Claim a message; None when somebody else is sending it or has done so. Raises OSError."""
+        path = self.absolute(message.path)
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except FileNotFoundError:
@@ -178,20 +177,20 @@ class Spool:
             return
         try:
             # Somebody else may have delivered or renamed it before the lock was taken.
-            yield Claim(self, kept, descriptor) if _lock(descriptor) and os.path.lexists(path) else None
+            yield Claim(self, message, descriptor) if _lock(descriptor) and os.path.lexists(path) else None
         finally:
             os.close(descriptor)
 
     def remove_unfinished(self) -> int:
-        """Remove the messages in tmp/ that nobody finishes, by their age; returns how many. Raises OSError.
+        """Remove the abandoned messages in tmp/, by their age; returns how many. Raises OSError.
 
-        No client was answered for them.
+        No client was told that they were accepted.
         """
         removed = 0
-        for kept in self._messages_in("tmp"):
-            with suppress(FileNotFoundError, PermissionError):  # it has been finished meanwhile, or is somebody else's
-                if os.stat(self.absolute(kept.path)).st_mtime < time.time() - UNFINISHED_SECONDS:
-                    with self.claim(kept) as claim:
+        for message in self._messages_in("tmp"):
+            with suppress(FileNotFoundError, PermissionError):  # it is finished by now, or somebody else's
+                if os.stat(self.absolute(message.path)).st_mtime < time.time() - UNFINISHED_SECONDS:
+                    with self.claim(message) as claim:
                         if claim:
                             claim.discard()
                             removed += 1
@@ -213,12 +212,12 @@ class Spool:
             raise
         return descriptor
 
-    def _messages_in(self, folder: str) -> Iterator[Kept]:
-        with suppress(FileNotFoundError), os.scandir(self.absolute(folder)) as files:  # it may not have been made yet
+    def _messages_in(self, folder: str) -> Iterator[QueuedMessage]:
+        with suppress(FileNotFoundError), os.scandir(self.absolute(folder)) as files:  # before the first use
             for file in files:
-                kept = self.message_at(f"{folder}/{file.name}")
-                if kept and file.is_file(follow_symlinks=False):
-                    yield kept
+                message = self.message_at(f"{folder}/{file.name}")
+                if message and file.is_file(follow_symlinks=False):
+                    yield message
 
 
 def require_mail_dir(mail_dir: Path) -> None:

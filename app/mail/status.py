@@ -4,9 +4,9 @@ import time
 from enum import IntEnum
 
 from app.mail.failures import failure_of
-from app.mail.kept import Census, State
 from app.mail.listing import duration
 from app.mail.mailer import Mailer
+from app.mail.queued import QueueCounts, State
 from app.mail.spool import Spool
 from app.settings import Settings
 
@@ -27,7 +27,7 @@ _LEVELS = dict.fromkeys((State.REFUSED, State.IN_DOUBT, State.STORED), Level.WAR
 
 
 def find_status(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level, str]:
-    """The level and what it means here: counts what is kept and checks the mail server; never raises an exception."""
+    """The level and the line: counts what is queued and checks the mail server; never raises an exception."""
     try:
         return _find(settings, mailer, spool)
     except Exception as error:  # noqa: BLE001 - any failure is a result
@@ -41,19 +41,19 @@ def _find(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level, str]
         spool.check(create=False)
     except OSError as error:
         return Level.CRITICAL, f"{mail_dir} takes no message: {error.strerror}"
-    census = Census(spool.kept())
-    numbers = ", ".join(f"{count} {state}" for state in State if (count := census.counts[state])) or "nothing is kept"
-    level = max((_LEVELS.get(state, Level.OK) for state in census.counts), default=Level.OK)
+    counts = QueueCounts(spool.messages())
+    numbers = ", ".join(f"{count} {state}" for state in State if (count := counts.by_state[state])) or "nothing is kept"
+    level = max((_LEVELS.get(state, Level.OK) for state in counts.by_state), default=Level.OK)
     if unreadable := spool.unreadable():
         level = max(level, Level.WARNING)
         numbers += f", {len(unreadable)} files that this release cannot read, such as {unreadable[0]!r}"
-    if State.WAITING in census.oldest:
-        age = max(0.0, time.time() - census.oldest[State.WAITING])
+    if State.WAITING in counts.oldest:
+        age = max(0.0, time.time() - counts.oldest[State.WAITING])
         numbers += f"; the oldest waits for {duration(age)}"
         if age > WAITING_WARNING:
             level = max(level, Level.CRITICAL if age > WAITING_CRITICAL else Level.WARNING)
     if mailer.sender is None:
-        if not settings.names_recipients and State.STORED not in census.counts:
+        if not settings.names_recipients and State.STORED not in counts.by_state:
             return level, f"SMTP_HOST is not set; {numbers}"
         return max(level, Level.WARNING), f"SMTP_HOST is not set: forms reach nobody; {numbers}"
     try:

@@ -16,8 +16,8 @@ from app.api.request import Request
 from app.errors import ErrorCode
 from app.forms import FORM_TYPES, UNKNOWN_FORM_TYPE, Outcome
 from app.mail.health import MailHealth
-from app.mail.kept import State
 from app.mail.mailer import Mailer, Observer
+from app.mail.queued import State
 from app.mail.redelivery import Redelivery
 from app.ratelimit.window import Storage
 from app.release import RELEASE
@@ -26,7 +26,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 """The upper bounds of the buckets. A contact form waits for the mail server, and is over just after 10 s by default."""
 
 STATES = {state: state.replace(" ", "_") for state in State}
-"""The states of a kept message as the values of a label."""
+"""The states of a queued message as the values of a label."""
 
 POLICIES: dict[str, str] = {ErrorCode.RATE_LIMIT_EXCEEDED: "api", ErrorCode.RATE_LIMIT: "contact"}
 """The name of the policy that refuses with each code."""
@@ -54,7 +54,7 @@ class Recorder(Observer):
             ["form_type", "outcome"],
         )
         self._refusals = counter("rate_limit_refusals", "Requests that a quota refused.", ["policy"])
-        self._handovers = histogram(
+        self._attempts = histogram(
             "mail_attempt_duration_seconds",
             "Time from a message to the mail server's answer, in first and later attempts.",
             ["outcome"],
@@ -72,7 +72,7 @@ class Recorder(Observer):
         for policy in POLICIES.values():
             self._refusals.labels(policy)
         for result in ("delivered", "failed"):
-            self._handovers.labels(result)
+            self._attempts.labels(result)
         for result in ("delivered", *(STATES[state] for state in State if state is not State.STORED)):
             self._retries.labels(result)
 
@@ -87,9 +87,9 @@ class Recorder(Observer):
         if code in POLICIES:
             self._refusals.labels(POLICIES[code]).inc()
 
-    def handed_over(self, seconds: float, *, delivered: bool) -> None:
+    def attempted(self, seconds: float, *, delivered: bool) -> None:
         """Count an attempt to hand over a message."""
-        self._handovers.labels("delivered" if delivered else "failed").observe(seconds)
+        self._attempts.labels("delivered" if delivered else "failed").observe(seconds)
 
     def recipients_refused(self, number: int) -> None:
         """Count recipients that do not get a message which others get."""
@@ -115,10 +115,10 @@ class Recorder(Observer):
                 by_label.labels(value).set_function(read)
 
         def count(state: State) -> float:
-            return redelivery.census.counts[state]
+            return redelivery.counts.by_state[state]
 
         def age(state: State) -> float:
-            return redelivery.census.age(state, time.time())
+            return redelivery.counts.age(state, time.time())
 
         messages = "Messages in MAIL_DIR. Each instance of a machine counts them all."
         show("mail_messages", messages, "state", {STATES[state]: partial(count, state) for state in State})

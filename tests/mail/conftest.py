@@ -15,9 +15,9 @@ from flask import Flask
 
 from app.mail import cli
 from app.mail.cli import create_mail_commands
-from app.mail.kept import Kept
 from app.mail.mailer import Mailer, create_mailer
 from app.mail.message import Message
+from app.mail.queued import QueuedMessage
 from app.mail.spool import Spool
 from tests.factories import make_settings
 from tests.mail.server import SmtpServer
@@ -164,7 +164,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-def keep(mail_dir: Path, message: Message, state: str = "new", *, age: float | None = None) -> Kept:
+def keep(mail_dir: Path, message: Message, state: str = "new", *, age: float | None = None) -> QueuedMessage:
     """Puts a message into MAIL_DIR as it is so many seconds after it was stored.
 
     The state is one of NAMES, or the end of another name.
@@ -180,9 +180,9 @@ def keep(mail_dir: Path, message: Message, state: str = "new", *, age: float | N
     return kept
 
 
-def kept(mail_dir: Path) -> list[Kept]:
+def kept(mail_dir: Path) -> list[QueuedMessage]:
     """The messages in MAIL_DIR, the oldest first."""
-    return Spool(mail_dir).kept()
+    return Spool(mail_dir).messages()
 
 
 def arrived(server: SmtpServer) -> list[str]:

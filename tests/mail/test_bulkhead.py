@@ -22,7 +22,7 @@ def is_full(bulkhead: Bulkhead) -> bool:
 
 
 def test_who_waits_gets_the_slot_that_becomes_free_and_a_full_waiting_room_turns_away_at_once() -> None:
-    bulkhead, inside = Bulkhead(slots=2, waiting_room=1, patience=LONG), threading.Event()
+    bulkhead, inside = Bulkhead(slots=2, waiting_room=1, timeout=LONG), threading.Event()
 
     def come_in() -> None:
         with bulkhead.slot():
@@ -38,7 +38,7 @@ def test_who_waits_gets_the_slot_that_becomes_free_and_a_full_waiting_room_turns
 
 
 def test_patience_ends_and_leaves_the_waiting_room_to_others() -> None:
-    bulkhead = Bulkhead(slots=1, waiting_room=1, patience=0.01)
+    bulkhead = Bulkhead(slots=1, waiting_room=1, timeout=0.01)
 
     with bulkhead.slot():
         assert [is_full(bulkhead) for _ in range(3)] == [True] * 3
@@ -47,7 +47,7 @@ def test_patience_ends_and_leaves_the_waiting_room_to_others() -> None:
 
 
 def test_a_failure_inside_gives_the_slot_back() -> None:
-    bulkhead = Bulkhead(slots=1, waiting_room=0, patience=LONG)
+    bulkhead = Bulkhead(slots=1, waiting_room=0, timeout=LONG)
 
     with pytest.raises(ConnectionRefusedError), bulkhead.slot():
         raise ConnectionRefusedError

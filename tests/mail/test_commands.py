@@ -20,8 +20,8 @@ import pytest
 
 from app import create_app
 from app.mail import cli
-from app.mail.kept import SENDING
 from app.mail.message import Message
+from app.mail.queued import SENDING
 from app.mail.redelivery import GAP
 from app.mail.spool import Spool
 from tests.factories import make_settings
@@ -52,8 +52,8 @@ SESSIONS = f"""
 # without a mail server all are stored
 kept 0 new; 1 refused
 server none $ list
-   AGE  ...  -          stored    0
-...  -          stored    1
+   AGE  ...  -             stored    0
+...  -             stored    1
 ! 2 undelivered
 # those that are named are sent again
 kept 1 new; 2 new; 3 new; 4 new $ resend 3 <1@example.com>
@@ -292,8 +292,8 @@ def test_session(
     Given are the messages that are kept, as ``ID STATE AGE`` with a star at those that somebody holds; how the store
     is spoiled; how the server answers, if it is not down and SMTP_HOST names one; settings; and what is typed. After
     the command come its output and error (``!``), and then its exit status unless that is 0, what is left as ``ID STATE
-    TRIES CODE`` unless nothing at all has changed in MAIL_DIR, what the server was sent, and what is logged. ``/mail``
-    is MAIL_DIR.
+    ATTEMPTS CODE`` unless nothing at all has changed in MAIL_DIR, what the server was sent, and what is logged.
+    ``/mail`` is MAIL_DIR.
     """
     caplog.set_level("INFO", logger=cli.__name__)
     clock.wall = NOW - clock.start
@@ -319,7 +319,7 @@ def test_session(
 
     sent = ["test" if command == "test" else name.strip("<>").partition("@")[0] for name in arrived(server)]
     done = [f"exit {result.exit_code}"] * (result.exit_code != 0)
-    left = "; ".join(f"{it.local_part} {it.state} {it.tries} {it.last_code}".strip() for it in after)
+    left = "; ".join(f"{it.local_part} {it.state} {it.attempts} {it.last_code}".strip() for it in after)
     done += [f"left {left or 'nothing'}"] * is_changed
     done += [f"sent {' '.join(sent)}"] * (sent != [])
     done += [f"log {it.getMessage()}" for it in caplog.records if it.name == cli.__name__]
@@ -329,7 +329,7 @@ def test_session(
 
 
 def test_a_status_that_cannot_be_found_out_is_critical(mail: MailCommand, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Spool, "kept", Mock(side_effect=KeyError("maria@example.com")))
+    monkeypatch.setattr(Spool, "messages", Mock(side_effect=KeyError("maria@example.com")))
     result = mail("status")
 
     assert (result.exit_code, result.stdout) == (2, "CRITICAL - the mail cannot be checked: KeyError\n")
@@ -345,16 +345,16 @@ def test_list_shows_a_message_in_a_row_and_in_json_with_nothing_personal(
     keep(mail_dir, letter(6), f",tries=35,last={NOW - 900}.000,waiting=timeout.demo", age=6 * DAY)
 
     assert mail("list", server=SmtpServer()).stdout.splitlines() == [
-        "   AGE  FORM          REFERENCE  TRIES  LAST CODE               NEXT TRY   STATE     MESSAGE-ID",
-        "   6 d  demo          -             35  timeout                 -          given up  6",
-        "   2 h  ventas        -              4  451                     in 48 min  waiting   2",
-        "50 min  distribuidor  -              1  -                       -          in doubt  4",
-        f" 1 min  demo          3F0C-9A1B      0  -                       now        waiting   {FORM}",
+        "   AGE  FORM          REFERENCE  ATTEMPTS  LAST CODE        NEXT ATTEMPT  STATE     MESSAGE-ID",
+        "   6 d  demo          -                35  timeout          -             given up  6",
+        "   2 h  ventas        -                 4  451              in 48 min     waiting   2",
+        "50 min  distribuidor  -                 1  -                -             in doubt  4",
+        f" 1 min  demo          3F0C-9A1B         0  -                now           waiting   {FORM}",
     ]
     text = mail("list", "--json", server=SmtpServer()).stdout.replace("2026-11-22T", "").replace("+00:00", "Z")
     messages = json.loads(text)["messages"]
     assert [" ".join(message) for message in messages] == [
-        "message_id reference state attempts last_code last_try_at next_try_at stored_at age_seconds form_type"
+        "message_id reference state attempts last_code last_attempt_at next_attempt_at stored_at age_seconds form_type"
     ] * len(messages)
     assert [tuple(message.values()) for message in messages] == [
         ("6", None, "given up", 35, "timeout", "07:45:00Z", None, "2026-11-16T08:00:00Z", 518_400, "demo"),

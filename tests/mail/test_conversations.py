@@ -23,9 +23,9 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 from app.mail import smtp
 from app.mail.failures import failure_of
 from app.mail.health import Check
-from app.mail.kept import State
 from app.mail.mailer import DeliveryError, Mailer
 from app.mail.message import Message
+from app.mail.queued import State
 from app.mail.resolver import Resolver
 from app.mail.smtp import RefusedError, Step
 from app.mail.spool import Spool
@@ -296,7 +296,7 @@ def test_a_second_attempt_in_vain_keeps_the_message(
             make_mailer(server).redeliver(claim)
 
     (left,) = kept(mail_dir)
-    assert (left.state, left.tries) == (state, 2)
+    assert (left.state, left.attempts) == (state, 2)
 
 
 def deliver_together(server: SmtpServer, mailer: Mailer, count: int) -> None:
@@ -566,7 +566,7 @@ def test_the_log_and_mail_test_name_the_likely_cause_when_the_security_does_not_
         environ = {"SMTP_PORT": str(port), "SMTP_SECURITY": security} | fault.environ
         sender = make_mailer(server, **environ).sender
         assert sender
-        Check("server", sender.check, lambda _: None).run()
+        Check("server", sender.check).run()
         result = mail("test", server=server, **environ)
 
     (logged,) = caplog.messages

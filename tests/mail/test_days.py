@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from app.mail import redelivery as module
-from app.mail.kept import Kept
 from app.mail.mailer import DeliveryError, Mailer
 from app.mail.message import Message
+from app.mail.queued import QueuedMessage
 from app.mail.redelivery import Redelivery
 from app.mail.smtp import Receipt
 from app.mail.spool import Spool
@@ -38,7 +38,7 @@ class Day(NamedTuple):
     tried: str = ""
     """The attempts as ``ID@SECOND``, with a ``!`` when they failed."""
     left: str = ""
-    """The messages that are left, each as ``ID STATE TRIES CODE``."""
+    """The messages that are left, each as ``ID STATE ATTEMPTS CODE``."""
 
 
 DAYS = {
@@ -348,7 +348,7 @@ def play(make_mailer: MakeMailer, mail_dir: Path, clock: Clock, monkeypatch: pyt
 def test_day(play: Play, mail_dir: Path, day: Day) -> None:
     tried = play(day.events).tried
 
-    left = (f"{it.local_part} {it.state} {it.tries} {it.last_code}".strip() for it in kept(mail_dir))
+    left = (f"{it.local_part} {it.state} {it.attempts} {it.last_code}".strip() for it in kept(mail_dir))
     assert (" ".join(tried), "; ".join(left)) == (day.tried, day.left)
 
 
@@ -390,22 +390,22 @@ def test_of_two_processes_one_makes_rounds_and_the_other_when_its_check_fails(
         first, second = (Redelivery(make_mailer(server), Spool(mail_dir), timeout=10) for _ in range(2))
         first.work()
         second.work()
-        tries = [message.tries for message in kept(mail_dir)]
+        tries = [message.attempts for message in kept(mail_dir)]
         first.server_checked(False)
         first.work()
         second.work()
 
-    assert (tries, [message.tries for message in kept(mail_dir)]) == ([1, 0], [1, 1])
+    assert (tries, [message.attempts for message in kept(mail_dir)]) == ([1, 0], [1, 1])
 
 
 def test_a_large_store_is_read_less_often(
     make_mailer: MakeMailer, mail_dir: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read_slowly(_: Spool) -> list[Kept]:
+    def read_slowly(_: Spool) -> list[QueuedMessage]:
         clock.passed += 2
         return []
 
-    monkeypatch.setattr(Spool, "kept", read_slowly)
+    monkeypatch.setattr(Spool, "messages", read_slowly)
 
     assert Redelivery(make_mailer(), Spool(mail_dir), timeout=10).work() == 398
 
@@ -416,7 +416,7 @@ def test_a_fault_ends_nothing_and_is_named_without_its_words(
     def fail(_: Spool) -> None:
         raise LookupError("maria@example.com")
 
-    monkeypatch.setattr(Spool, "kept", fail)
+    monkeypatch.setattr(Spool, "messages", fail)
     Redelivery(make_mailer(), Spool(mail_dir), timeout=10).work()
 
     assert caplog.messages == ["redelivery failed: LookupError"]

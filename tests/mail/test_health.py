@@ -14,9 +14,9 @@ import pytest
 from flask import Flask
 
 from app.mail.health import CHECK_INTERVAL, MAX_AGE, MailHealth
-from app.mail.kept import Census
 from app.mail.mailer import Mailer
 from app.mail.message import Message
+from app.mail.queued import QueueCounts
 from app.mail.smtp import CHECK_SECONDS, MAX_NOOPS
 from app.mail.spool import Spool
 from tests.conftest import MakeApp
@@ -32,7 +32,7 @@ MakeHealth = Callable[..., MailHealth]
 @pytest.fixture
 def redelivery() -> Mock:
     """What is told of the mail server."""
-    return Mock(census=Census([]))
+    return Mock(counts=QueueCounts([]))
 
 
 @pytest.fixture

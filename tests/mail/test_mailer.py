@@ -22,7 +22,7 @@ def test_half_of_the_threads_may_hand_over_and_a_quarter_wait_for_a_quarter_of_t
     monkeypatch.setattr(module, "Bulkhead", bulkhead := Mock())
     make_mailer(SmtpServer(), THREADS="8", SMTP_TIMEOUT="40")
 
-    bulkhead.assert_called_once_with(slots=4, waiting_room=2, patience=10)
+    bulkhead.assert_called_once_with(slots=4, waiting_room=2, timeout=10)
 
 
 MOVES: dict[str, tuple[Replies | None, list[str]]] = {

@@ -186,7 +186,7 @@ def test_what_a_killed_process_has_left_is_removed_after_36_hours_unless_it_is_b
         assert path.exists()
     redelivery.work()
 
-    assert caplog.messages == ["1 abandoned temporary files are removed from MAIL_DIR"] * removed
+    assert caplog.messages == ["removed 1 abandoned temporary files from MAIL_DIR"] * removed
     assert path.exists() is not bool(removed)
 
 

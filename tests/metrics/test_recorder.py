@@ -18,7 +18,7 @@ from prometheus_client import generate_latest
 from werkzeug.test import Client, TestResponse
 
 from app.forms import FORM_TYPES
-from app.mail.kept import State
+from app.mail.queued import State
 from app.mail.spool import Spool
 from tests.api.exchanges import Row, member, send
 from tests.api.test_request_log import REQUESTS

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import runpy
 
-from app.mail import health, kept, redelivery
+from app.mail import health, queued, redelivery
 
 health.CHECK_INTERVAL = 0.2
 redelivery.INTERVAL = 0.1
 redelivery.SHARE = 1
 redelivery.GAP = redelivery.LONGEST_GAP = 0.01
-kept.SHORTEST_PAUSE = kept.LONGEST_PAUSE = int(os.environ["RETRY_SECONDS"])
+queued.SHORTEST_PAUSE = queued.LONGEST_PAUSE = int(os.environ["RETRY_SECONDS"])
 
 globals().update(runpy.run_path("gunicorn.conf.py"))

@@ -6,7 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from app.mail.kept import State
+from app.mail.queued import State
 from app.mail.spool import Spool
 from tests.mail.conftest import kept, letter
 from tests.mail.server import Act, SmtpServer

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app.mail.kept import State
+from app.mail.queued import State
 from tests.mail.conftest import arrived, keep, kept, letter
 from tests.mail.server import Act, SmtpServer
 from tests.ports import free_port

@@ -1,10 +1,10 @@
-"""The names of kept messages: what they say, and whether there is a next attempt."""
+"""The names of queued messages: what they say, and whether there is a next attempt."""
 
 from __future__ import annotations
 
 import pytest
 
-from app.mail.kept import Kept, State, read_path
+from app.mail.queued import QueuedMessage, State, read_path
 
 STORED_AT = 1_700_000_000
 UNIQUE = f"{STORED_AT}000000000.4242.0123456789abcdef"
@@ -16,10 +16,10 @@ TRIED = ",tries=3,last=1700000060.000"
 NEW = f"{UNIQUE},tries=0,last={STORED_AT}.000,waiting=.demo"
 
 
-def read(name: str, now: float = STORED_AT, *, has_server: bool = True) -> Kept:
-    kept = read_path(f"new/{name}", now, has_server=has_server)
-    assert kept is not None
-    return kept
+def read(name: str, now: float = STORED_AT, *, has_server: bool = True) -> QueuedMessage:
+    queued = read_path(f"new/{name}", now, has_server=has_server)
+    assert queued is not None
+    return queued
 
 
 READ: dict[str, tuple[State, int, str, str]] = {
@@ -30,9 +30,6 @@ READ: dict[str, tuple[State, int, str, str]] = {
     f"{TRIED},waiting=.demo.doubt": (State.IN_DOUBT, 3, "", "demo"),
     f"{TRIED},waiting=.demo.sending": (State.IN_DOUBT, 3, "", "demo"),
     f"{TRIED},refused=550.demo.doubt": (State.IN_DOUBT, 3, "550", "demo"),
-    # The steps and the turn of versions before 1.0.0 say nothing:
-    f"{TRIED},waiting=451.demo.1": (State.WAITING, 3, "451", "demo"),
-    f"{TRIED},waiting=.demo.2.1700000900.doubt": (State.IN_DOUBT, 3, "", "demo"),
 }
 
 
@@ -40,14 +37,16 @@ READ: dict[str, tuple[State, int, str, str]] = {
 def test_a_name_says_what_may_be_shown_of_a_message_and_whether_it_is_ever_due(
     suffix: str, said: tuple[State, int, str, str]
 ) -> None:
-    kept, is_waiting = read(UNIQUE + suffix), said[0] is State.WAITING
+    queued, is_waiting = read(UNIQUE + suffix), said[0] is State.WAITING
 
-    assert (kept.state, kept.tries, kept.last_code, kept.form_type) == said
-    assert (kept.stored_at, kept.unique, kept.local_part) == (STORED_AT, UNIQUE, "0123456789abcdef")
-    assert kept.last_at == STORED_AT + (MINUTE if kept.tries else 0)
-    assert {kept.is_untaken, kept.next_try is not None, kept.is_due(LATE), kept.is_due(LATE, LATE)} == {is_waiting}
+    assert (queued.state, queued.attempts, queued.last_code, queued.form_type) == said
+    assert (queued.stored_at, queued.unique, queued.local_part) == (STORED_AT, UNIQUE, "0123456789abcdef")
+    assert queued.last_at == STORED_AT + (MINUTE if queued.attempts else 0)
+    assert {queued.is_retryable, queued.next_attempt is not None, queued.is_due(LATE), queued.is_due(LATE, LATE)} == {
+        is_waiting
+    }
     stored = read(UNIQUE + suffix, has_server=False)
-    assert (stored.state, stored.next_try) == (State.STORED, None)
+    assert (stored.state, stored.next_attempt) == (State.STORED, None)
 
 
 OTHER_NAMES = {
@@ -81,7 +80,7 @@ def test_another_name_is_none_of_a_message(path: str) -> None:
 def test_a_message_is_given_up_by_its_age_now_and_its_attempts(
     age: float, tries: int, last: float, state: State
 ) -> None:
-    kept = read(f"{UNIQUE},tries={tries},last={STORED_AT + last}.000,waiting=451.demo", STORED_AT + age)
+    queued = read(f"{UNIQUE},tries={tries},last={STORED_AT + last}.000,waiting=451.demo", STORED_AT + age)
 
-    assert kept.state is state
-    assert {kept.next_try is None, not kept.is_due(2 * LATE, 2 * LATE)} == {state is State.GIVEN_UP}
+    assert queued.state is state
+    assert {queued.next_attempt is None, not queued.is_due(2 * LATE, 2 * LATE)} == {state is State.GIVEN_UP}
