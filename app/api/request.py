@@ -66,25 +66,15 @@ class Request(flask.Request):
 
     @cached_property
     def route(self) -> str:
-        """The rule of the path, even if the method is refused; a coarse class for an unknown path."""
+        """The rule of the path, even if the method is refused; a class for an unknown path."""
         rule, refusal = self.url_rule, self.routing_exception
         if isinstance(refusal, MethodNotAllowed) and refusal.valid_methods:
             adapter = flask.current_app.create_url_adapter(self)
             if adapter is not None:
                 rule, _ = adapter.match(method=next(iter(refusal.valid_methods)), return_rule=True)
-        return rule.rule if rule else self._class_of_path
-
-    @property
-    def _class_of_path(self) -> str:
-        if self.is_malformed:
-            return "malformed"
-        if is_under_api(self.path):
-            return "api/other"
-        if self.path.startswith("/.well-known/"):
-            return "well-known"
-        if "/." in self.path:
-            return "dotfile"
-        return "php" if ".php" in self.path.lower() else "other"
+        if rule:
+            return rule.rule
+        return "malformed" if self.is_malformed else "api/other" if is_under_api(self.path) else "other"
 
 
 request = cast("Request", flask.request)

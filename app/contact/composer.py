@@ -13,15 +13,7 @@ from markupsafe import Markup
 
 from app.contact.content import Content, describe
 from app.contact.visible_text import direction, isolated
-from app.mail.message import (
-    FORM_TYPE_HEADER,
-    REFERENCE_HEADER,
-    Message,
-    encode_mailboxes,
-    encode_text,
-    reference,
-    write,
-)
+from app.mail.message import Message, encode_mailboxes, encode_text, reference, write
 from app.mailbox import Mailbox
 
 # Python 3.11's email package decodes the name in an address field and writes it again without quotes. Then what stands
@@ -83,8 +75,9 @@ class Composer:
             ("Message-ID", message_id),
             # MS-OXCMAIL, section 2.1.3.2.20. "All" would suppress bounces, too, and help desks drop Auto-Submitted.
             ("X-Auto-Response-Suppress", "OOF, AutoReply"),
-            (FORM_TYPE_HEADER, values["form_type"]),
-            (REFERENCE_HEADER, content.reference),
+            # For the rules of a mailbox.
+            ("X-Form-Type", values["form_type"]),
+            ("X-Reference", content.reference),
         ]
         parts = {"plain": TEXT.render(content=content), "html": HTML.render(content=content)}
         return Message(message_id, write(headers, parts), values["form_type"])

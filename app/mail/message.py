@@ -10,8 +10,6 @@ from email.utils import quote
 
 from app.mailbox import ATOM, Mailbox
 
-FORM_TYPE_HEADER, REFERENCE_HEADER = "X-Form-Type", "X-Reference"
-"""Header fields with the form type and the reference of the submission, for the rules of a mailbox."""
 LINE_LENGTH = 78
 """The longest header line in characters (RFC 5322, section 2.1.1)."""
 ENCODED_BYTES = 36

@@ -2,23 +2,18 @@
 
 import threading
 import time
-from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import MutableSequence, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from app.background import Loop
 
 SECOND = 1_000_000_000
 """Nanoseconds in a second. Windows are counted in whole nanoseconds, so that no rounding error admits a request."""
-
 MAX_CLIENTS = 87_000
-"""Clients that one window remembers at most.
-
-This is just below a third of 2 ** 18. With more, the dictionary would grow when new clients replace old ones: it would
-take a quarter more memory, and every thread would wait for over 10 ms.
-"""
+"""Clients that one window remembers at most. This is just below a third of 2 ** 18: with more, the dictionary would be
+rebuilt when new clients replace old ones, and every thread would wait for over 10 ms."""
 
 _IDLE_CLIENTS_DROPPED_PER_NEW_ONE = 2
 
@@ -31,15 +26,12 @@ class Policy(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The answer of a limiter about one client at one moment."""
+    """What a limiter decides about one client at one moment."""
 
     policy: Policy
     allowed: bool
-    """True when the request passes."""
-    remaining: int
-    """Requests that the quota has left."""
-    reset_after: int
-    """Nanoseconds until the oldest counted request leaves the window; the whole window when none is counted."""
+    remaining: int  # requests that the quota has left
+    reset_after: int  # nanoseconds until the oldest counted request leaves the window; a whole window without one
 
 
 def whole_seconds(nanoseconds: int) -> int:
@@ -50,18 +42,15 @@ def whole_seconds(nanoseconds: int) -> int:
 class SlidingWindow:
     """A limiter whose cost per decision does not grow with the number of clients.
 
-    Clients are kept in the order of their last counted request, so the idle ones are at the front. Each new client
-    removes up to two idle ones, and at the cap one more to make room. One counted request is kept as an integer,
-    several as a packed array.
+    Clients are kept in the order of their last counted request, so the idle ones come first. Each new client removes up
+    to two idle ones, and at the cap one more to make room.
     """
 
     def __init__(self, policy: Policy, *, max_clients: int = MAX_CLIENTS) -> None:
         self.policy = policy
-        self._quota = policy.quota
         self._window = policy.window_seconds * SECOND
         self._max_clients = max_clients
-        self._clients: OrderedDict[bytes, int | array[int]] = OrderedDict()
-        self._idle_from = 0  # no client is idle before this moment
+        self._clients: OrderedDict[bytes, list[int]] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -72,23 +61,21 @@ class SlidingWindow:
         with self._lock:
             now = time.monotonic_ns()  # under the lock, so that the hits of a client are in order
             hits = self._counted(client, now)
-            reset_after = (hits[0] if hits else now) + self._window - now
-            allowed = len(hits) < self._quota
+            allowed = len(hits) < self.policy.quota
             if allowed:
                 if client not in self._clients:
                     self._make_room(now)
                 hits.append(now)
-                self._keep(client, hits)
+                self._clients[client] = hits
                 self._clients.move_to_end(client)
-        return Decision(self.policy, allowed, self._quota - len(hits), reset_after)
+        return self._decision(hits, now, allowed=allowed)
 
     def peek(self, client: bytes) -> Decision:
         """Decide as ``hit`` would, without counting a request."""
         with self._lock:
             now = time.monotonic_ns()
             hits = self._counted(client, now)
-        reset_after = (hits[0] if hits else now) + self._window - now
-        return Decision(self.policy, len(hits) < self._quota, self._quota - len(hits), reset_after)
+        return self._decision(hits, now, allowed=len(hits) < self.policy.quota)
 
     def learn(self, client: bytes, decision: Decision) -> None:
         """Adopt the decision of the shared storage on the hit that was just counted here.
@@ -104,28 +91,24 @@ class SlidingWindow:
                 oldest = hits[-1] + decision.reset_after - self._window
                 if not decision.allowed:
                     hits.pop()
-                others = [oldest] * (self._quota - len(hits))
-                self._keep(client, sorted([*others, *hits]))
+                others = [oldest] * (self.policy.quota - len(hits))
+                self._clients[client] = sorted([*others, *hits])
 
-    def _counted(self, client: bytes, now: int) -> MutableSequence[int]:
+    def _counted(self, client: bytes, now: int) -> list[int]:
         """A copy of the client's requests that are in the window, oldest first."""
-        kept = self._clients.get(client)
-        hits: MutableSequence[int] = [kept] if isinstance(kept, int) else kept or []
+        hits = self._clients.get(client, [])
         return hits[bisect_right(hits, now - self._window) :]
 
-    def _keep(self, client: bytes, hits: MutableSequence[int]) -> None:
-        self._clients[client] = array("q", hits) if len(hits) > 1 else hits[0]
+    def _decision(self, hits: list[int], now: int, *, allowed: bool) -> Decision:
+        reset_after = (hits[0] if hits else now) + self._window - now
+        return Decision(self.policy, allowed, self.policy.quota - len(hits), reset_after)
 
     def _make_room(self, now: int) -> None:
         if len(self._clients) >= self._max_clients:
             self._clients.popitem(last=False)
-        if now < self._idle_from:
-            return
         for _ in range(_IDLE_CLIENTS_DROPPED_PER_NEW_ONE):
-            kept = next(iter(self._clients.values()), now)
-            newest = kept if isinstance(kept, int) else kept[-1]
-            self._idle_from = newest + self._window
-            if now < self._idle_from:
+            least_recent = next(iter(self._clients.values()), [now])
+            if least_recent[-1] > now - self._window:
                 return
             self._clients.popitem(last=False)
 

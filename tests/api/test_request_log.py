@@ -19,9 +19,6 @@ REQUESTS = {
     "unknown method": ("ANA@EXAMPLE.COM /api", "- /api 405 method_not_allowed"),
     "refused method": ("DELETE /contact.php", "DELETE /contact.php 405 method_not_allowed"),
     "unknown endpoint": ("GET /api/v1/ana@example.com", "GET api/other 404 endpoint_not_found"),
-    "hidden file": ("GET /ana@example.com/.env", "GET dotfile 404 not_found"),
-    "PHP": ("POST /ana@example.com.PHP7?x", "POST php 404 not_found"),
-    "well-known": ("GET /.well-known/ana@example.com", "GET well-known 404 not_found"),
     "no slash": ("GET api", "GET malformed 400 invalid_body"),
 }
 
