@@ -26,7 +26,7 @@ wsgi_app = "wsgi:app"
 logconfig_dict = logging_config(settings)
 loglevel = settings.log_level
 
-# A hand-over to the mail server may finish after the service is told to stop.
+# A delivery attempt may finish after the service is told to stop.
 graceful_timeout = int(settings.smtp_timeout) + 10
 
 # One request, one connection. gunicorn closes a kept connection when much of a body was not read or when it stops, and
@@ -76,7 +76,7 @@ def on_starting(_server: Any) -> None:
 
 
 def post_worker_init(_worker: Any) -> None:
-    """Start what works beside the requests."""
+    """Start the background threads."""
     from wsgi import app  # noqa: PLC0415 - gunicorn has loaded it by now, perhaps in an operator's own module
 
     app.extensions["background"].start()

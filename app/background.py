@@ -10,8 +10,7 @@ class Loop:
 
     def __init__(self, name: str, work: Callable[[], float], *, timeout: float = 1.0) -> None:
         """``work`` returns the seconds until it is repeated and raises nothing; ``join`` waits ``timeout`` seconds."""
-        self.first_done = threading.Event()
-        """Set once the work has been done."""
+        self.first_done = threading.Event()  # set once the work has been done
         self._work = work
         self._timeout = timeout
         self._wake = threading.Event()

@@ -111,7 +111,7 @@ class ErrorCode(StrEnum):
     )
 
     def __new__(cls, code: str, status: int, message: str, hint: str) -> Self:
-        """Make the member: it is the code, and has the rest of its row as attributes."""
+        """A str with the code, and the rest of the row as attributes."""
         member = str.__new__(cls, code)
         member._value_ = code
         member.status, member.message, member.hint = status, message, hint
@@ -126,5 +126,4 @@ class ApiError(Exception):
     _: KW_ONLY
     details: dict[str, Any] | None = None
     allowed_values: Sequence[str] | None = None
-    retry_after: int | None = None
-    """In whole seconds."""
+    retry_after: int | None = None  # in whole seconds

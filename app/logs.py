@@ -13,7 +13,7 @@ _LINE = "%(time)s %(levelname)s %(name)s %(request_id)s %(message)s"
 
 
 def add_time_and_request_id(record: logging.LogRecord) -> bool:
-    """A filter for handlers: puts the time (RFC 3339, as in nginx's log) and the id of the request into a record."""
+    """A filter for handlers: adds the time (RFC 3339, as in nginx's log) and the request id to a record."""
     record.time = datetime.fromtimestamp(record.created, UTC).astimezone().isoformat(timespec="milliseconds")
     if not hasattr(record, "request_id"):
         record.request_id = getattr(request, "id", "-") if has_request_context() else "-"
@@ -21,14 +21,14 @@ def add_time_and_request_id(record: logging.LogRecord) -> bool:
 
 
 def drop_exception_text(record: logging.LogRecord) -> bool:
-    """A filter for loggers: keeps the class and the place of an exception. Its text can quote a visitor.
+    """A filter for loggers: keeps an exception's class and traceback, but not its text, which can quote a visitor.
 
-    So can the message: that of Flask has the path of the request, and that of gunicorn the target.
+    So can the message: Flask's has the path, gunicorn's the request target.
     """
     if record.exc_info and record.exc_info[0]:
         where = request.endpoint if has_request_context() else None
         frames = "".join(traceback.format_tb(record.exc_info[2]))
-        record.msg, record.args = "unforeseen %s in %s\n%s", (record.exc_info[0].__name__, where, frames.rstrip())
+        record.msg, record.args = "unhandled %s in %s\n%s", (record.exc_info[0].__name__, where, frames.rstrip())
         record.exc_info = None
     return True
 

@@ -112,7 +112,7 @@ def _seconds(raw: str) -> float:
 
 def parse_base_url(raw: str) -> str:
     """The address without a slash at its end. Raises ValueError when it is no base address of the service."""
-    # Clients resolve addresses against it, which takes "." and ".." away (RFC 3986, section 5.2.4). A path that begins
+    # Clients resolve addresses against it, which removes "." and ".." (RFC 3986, section 5.2.4). A path that begins
     # with "//" names another host.
     segments = r"(/(?!\.\.?(/|$))[A-Za-z0-9._~-]+)*"
     if not re.fullmatch(rf"https?://[A-Za-z0-9.\-\[\]:]+{segments}/*", raw) or not urlsplit(raw).hostname:
@@ -195,22 +195,22 @@ class Settings:
 
     @property
     def names_recipients(self) -> bool:
-        """True when SALES_EMAIL or that of a kind of form is set."""
+        """True when SALES_EMAIL or that of a form type is set."""
         return any(mailbox.address != NOBODY for mailbox in self.all_recipients)
 
     def recipients(self, form_type: str) -> tuple[Mailbox, ...]:
-        """The recipients of this kind of form, in the header and in the envelope."""
+        """The recipients of this form type, in the header and in the envelope."""
         return self.sales_email_of.get(form_type) or self.sales_email
 
     @property
     def all_recipients(self) -> tuple[Mailbox, ...]:
-        """The recipients of any kind of form, each address once."""
+        """The recipients of any form type, each address once."""
         lists = [self.sales_email, *self.sales_email_of.values()]
         return tuple({mailbox.address: mailbox for mailboxes in lists for mailbox in mailboxes or ()}.values())
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
-        """Read and check every variable. Nothing is made or changed: the spool makes MAIL_DIR.
+        """Read and check every variable. Nothing is created or changed.
 
         An empty variable counts as not set. Raises SettingsError with one line per fault that names the variable, the
         value and what is accepted.
@@ -232,22 +232,22 @@ class Settings:
         faults += _contradictions(given, values)
         if faults:
             raise SettingsError(faults)
-        by_kind = {kind: values.pop(name) for kind, name in OF_A_KIND.items()}
-        return cls(sales_email_of=by_kind, **{name.lower(): value for name, value in values.items()})
+        by_form_type = {form_type: values.pop(name) for form_type, name in BY_FORM_TYPE.items()}
+        return cls(sales_email_of=by_form_type, **{name.lower(): value for name, value in values.items()})
 
 
-OF_A_KIND = {kind: f"SALES_EMAIL_{kind.upper()}" for kind in FORM_TYPES}
-"""The variable with the recipients of each kind of form."""
+BY_FORM_TYPE = {form_type: f"SALES_EMAIL_{form_type.upper()}" for form_type in FORM_TYPES}
+"""The variable with the recipients of each form type."""
 VARIABLES = {
     name: each
     for each in fields(Settings)
-    for name in (OF_A_KIND.values() if each.name == "sales_email_of" else [each.name.upper()])
+    for name in (BY_FORM_TYPE.values() if each.name == "sales_email_of" else [each.name.upper()])
 }
 """Every variable, with the field of Settings that it is read into."""
 
 
 def _contradictions(given: Mapping[str, str], values: Mapping[str, Any]) -> Iterator[str]:
-    """The faults that only two variables together have. A variable with a fault of its own has no value here."""
+    """Invalid combinations of variables. A variable that is invalid by itself has no value here."""
     if "SMTP_HOST" in given:
         yield from _all_or_none(("SMTP_HOST", "SALES_EMAIL", "MAIL_FROM"), given)
     yield from _all_or_none(("SMTP_USERNAME", "SMTP_PASSWORD"), given)

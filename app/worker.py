@@ -1,4 +1,4 @@
-"""The gunicorn worker: it answers malformed HTTP in the envelope, and accepts at once who waits."""
+"""The gunicorn worker: it answers malformed HTTP in the envelope, and accepts all waiting connections at once."""
 
 import logging
 import select
@@ -14,7 +14,7 @@ from werkzeug.test import EnvironBuilder
 # GUNICORN_PID.
 
 AT_ONCE = 32
-"""Connections that are accepted in one go. gunicorn.conf.py spares descriptors for them."""
+"""Connections that are accepted in one go. gunicorn.conf.py reserves descriptors for them."""
 
 logger = logging.getLogger(__name__)
 
@@ -23,14 +23,14 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
     """A gthread worker. The app answers what gunicorn would answer in HTML or not at all."""
 
     def accept(self, listener: socket.socket) -> None:
-        """Accept all that wait. gunicorn accepts one, and if the worker then stops, nobody answers the others."""
+        """Accept all waiting connections. gunicorn accepts one; if the worker then stops, the others get no response."""
         for _ in range(AT_ONCE):
             if not select.select([listener], [], [], 0)[0]:
                 return
             super().accept(listener)
 
     def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - as gunicorn calls it
-        """Accept once more before a stop: whoever has come since the last look would get no answer."""
+        """Accept once more before a stop: connections since the last poll would get no response."""
         if not self.alive:
             for listener in self.sockets:
                 self.accept(listener)
@@ -39,7 +39,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
     def handle_error(self, req: object, client: socket.socket, addr: object, exc: BaseException) -> None:
         """Answer a request that could not be parsed: it has no ``req``."""
         if req is not None:
-            super().handle_error(req, client, addr, exc)  # something around the app has failed
+            super().handle_error(req, client, addr, exc)  # an error outside the app
             return
         # gunicorn would log the address and a piece of the request, which can be personal data.
         logger.warning("malformed request refused: %s", type(exc).__name__)

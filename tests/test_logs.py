@@ -114,7 +114,7 @@ def test_of_an_exception_class_endpoint_and_place_stay_and_no_text(message: str,
         assert drop_exception_text(record)
 
     line = logging.Formatter().format(record)
-    assert line.startswith(f"unforeseen ValueError in {endpoint}\n")
+    assert line.startswith(f"unhandled ValueError in {endpoint}\n")
     assert "test_logs.py" in line
     assert "in failure" in line
     assert TYPED not in line

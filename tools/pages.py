@@ -17,7 +17,7 @@ from app.mail import health, redelivery
 from app.mail.queued import GIVE_UP_AFTER, GIVE_UP_ATTEMPTS, LONGEST_PAUSE
 from app.mail.spool import UNFINISHED_SECONDS
 from app.ratelimit import shared
-from app.settings import NOTICE_PERIOD_DAYS, OF_A_KIND, VARIABLES
+from app.settings import NOTICE_PERIOD_DAYS, BY_FORM_TYPE, VARIABLES
 from tools import put, put_all
 from tools.document import CODES, FIELDS, KIB, LENGTHS, failure
 
@@ -48,7 +48,7 @@ DEFAULTS: dict[str, str | None] = {name: each.metadata["default"] for name, each
 IN_WORDS = {
     "SMTP_SECURITY": "starttls; with port 465 tls",
     "SALES_EMAIL": "required with SMTP_HOST",
-    **dict.fromkeys(OF_A_KIND.values(), "SALES_EMAIL"),
+    **dict.fromkeys(BY_FORM_TYPE.values(), "SALES_EMAIL"),
     "MAIL_FROM": "required with SMTP_HOST",
     "PUBLIC_BASE_URL": "from the request",
     "RATE_LIMIT_STORAGE": "in the process",
@@ -96,7 +96,7 @@ def readme(page: str) -> str:
 def settings(page: str) -> str:
     """docs/settings.md with its table, in the same way."""
     words = {name: each.metadata["accepted"] for name, each in VARIABLES.items()}
-    words |= dict.fromkeys(OF_A_KIND.values(), "Likewise")
+    words |= dict.fromkeys(BY_FORM_TYPE.values(), "Likewise")
     page = table(
         page, "settings", {(name, IN_WORDS.get(name, text or "none")): words[name] for name, text in DEFAULTS.items()}
     )
@@ -132,7 +132,7 @@ def example(text: str) -> str:
 
     Those of v1's end have none and show a value. BIND stays empty, because the unit sets it.
     """
-    kinds = "".join(f"#{name}=\n" for name in OF_A_KIND.values())
+    kinds = "".join(f"#{name}=\n" for name in BY_FORM_TYPE.values())
     text = put(text, r"(?:#SALES_EMAIL_\w+=\n)+", kinds)
     commented = re.compile(r"^#(?!API_V1_|BIND=)([A-Z0-9_]+)=.*", re.MULTILINE)
     return commented.sub(lambda line: f"#{line[1]}={DEFAULTS[line[1]] or ''}", text)

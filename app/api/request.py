@@ -31,20 +31,13 @@ logger = logging.getLogger("app.request")
 class Request(flask.Request):
     """Flask's request with the service's own attributes. Hooks, quotas, the contact view and the handlers set them."""
 
-    id: str
-    """The request's id, which its response, each of its log lines and its message carry: 32 hexadecimal digits."""
-    client: bytes = b""
-    """The key that the limiters count the client under."""
-    version: Version | None = None
-    """The version that the path belongs to, if there is one."""
-    decision: Decision | None = None
-    """The latest rate-limit decision on this request."""
-    error_code: str = "-"
-    """The ``error.code`` of the response."""
-    form_type: str = UNKNOWN_FORM_TYPE
-    """The type of the form that the request sends."""
-    outcome: Outcome | None = None
-    """What became of the form, once it is accepted."""
+    id: str  # the request's id, which its response, each of its log lines and its message carry: 32 hexadecimal digits
+    client: bytes = b""  # the key that the limiters count the client under
+    version: Version | None = None  # the version that the path belongs to, if there is one
+    decision: Decision | None = None  # the latest rate-limit decision on this request
+    error_code: str = "-"  # the ``error.code`` of the response
+    form_type: str = UNKNOWN_FORM_TYPE  # the type of the form that the request sends
+    outcome: Outcome | None = None  # what became of the form, once it is accepted
 
     def __init__(self, environ: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         super().__init__(environ, *args, **kwargs)

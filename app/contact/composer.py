@@ -1,4 +1,4 @@
-"""The e-mail that the sales team reads, made from a submission."""
+"""The e-mail that the sales team reads, composed from a submission."""
 
 import re
 import secrets
@@ -16,15 +16,15 @@ from app.contact.visible_text import direction, isolated
 from app.mail.message import Message, encode_mailboxes, encode_text, reference, write
 from app.mailbox import Mailbox
 
-# Python 3.11's email package decodes the name in an address field and writes it again without quotes. Then what stands
-# behind one of these characters becomes another address, and an encoded word within an encoded word a header line.
+# Python 3.11's email package parses a display name and writes it back without quotes. Whatever follows one of these
+# characters then becomes a second address, and a nested encoded word can become a header line.
 _UNFIT_FOR_A_NAME = re.compile(r'[@<>,;:"\\]|=\?|^\.')
 _UNFIT_FOR_AN_ENCODED_NAME = re.compile(rf"{_UNFIT_FOR_A_NAME.pattern}|[()\[\]]")
 
 _COLLAPSED_SPACE = re.compile("^ | (?= )", re.MULTILINE)
 """A space that HTML would not show: at the start of a line, or before another one."""
 
-# Not dir="auto" or <bdi>: old mail clients know only the two directions.
+# Not dir="auto" or <bdi>: old mail programs know only the two directions.
 _DIRECTED = Markup('<span dir="{}">{}</span>')
 
 
@@ -53,7 +53,7 @@ HTML = _ENVIRONMENT.get_template("message.html")
 
 
 class Composer:
-    """Writes the messages to the recipients of each kind of form, dated in the given time zone."""
+    """Writes the messages to the recipients of each form type, dated in the given time zone."""
 
     def __init__(self, sender: Mailbox, recipients: Callable[[str], Sequence[Mailbox]], timezone: ZoneInfo) -> None:
         self._sender = sender

@@ -56,11 +56,9 @@ _PHONE_DIGITS = range(6, 16)
 class Field(NamedTuple):
     """A label and its value: a text of one or more lines, or the items of a list or an object."""
 
-    label: str
-    """Empty for an item of a list."""
+    label: str  # empty for an item of a list
     text: str
-    href: str = ""
-    """The address behind the text if it is a link."""
+    href: str = ""  # the address behind the text if it is a link
     items: "tuple[Field, ...]" = ()
 
 

@@ -18,7 +18,7 @@ _TYPOGRAPHIC = re.compile("[\u2018\u2019\u2010-\u2015]")  # a keyboard puts them
 
 
 class Text(fields.String):
-    """A text, in whose length a line break counts as one character, however it travels.
+    """A text field. A line break counts as one character, whether sent as CR, LF or CRLF.
 
     The message shows it under its label; without one it is not shown.
     """
@@ -33,7 +33,7 @@ class Text(fields.String):
 
 
 def _address(value: Any) -> ValidatedEmail:
-    """An address with a valid syntax; the DNS is not asked."""
+    """An address with a valid syntax, without a DNS look-up."""
     try:
         text = BLANK_ENDS.sub("", value) if isinstance(value, str) else ""
         # The library normalises the text before it checks the length. Many combining marks would take it seconds.
@@ -51,7 +51,9 @@ def _address(value: Any) -> ValidatedEmail:
 def _epoch_milliseconds(value: Any) -> int:
     """Milliseconds since 1970 as an integer, or as the digits that a form sends."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value.lstrip("0")[:20] or 0)  # 20 digits are too many for 64 bits; Python refuses thousands
+        value = int(
+            value.lstrip("0")[:20] or 0
+        )  # 20 digits exceed 64 bits already, and int() refuses very long strings
     elif isinstance(value, float) and value.is_integer():
         value = int(value)  # 1.0 is an integer in JSON Schema
     if type(value) is not int:  # to Python, a bool is one
@@ -101,7 +103,7 @@ LABELS = {name: label for name, field in _SCHEMA.fields.items() if (label := fie
 
 
 def validate(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """The valid fields, converted and in the order of the body, and the Spanish faults of the others by field."""
+    """The valid fields, converted, in the order of the body, and the Spanish messages for the invalid ones, by field."""
     faults: dict[str, list[str]] = {}
     try:
         values = cast("dict[str, Any]", _SCHEMA.load(body))

@@ -28,7 +28,7 @@ class ContactService:
         Raises ApiError for the first check that fails, in the order of the contract, or for a failed delivery.
         """
         values, faults = validate(body)
-        if values.get(HONEYPOT):  # white space is text
+        if values.get(HONEYPOT):  # even if it is only white space
             logger.info("submission discarded: honeypot")
             return Outcome.DISCARDED
         check_age(values.get("ts"), now=time.time_ns() // 1_000_000)

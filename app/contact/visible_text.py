@@ -1,4 +1,4 @@
-"""The text that a visitor typed, without controls, disguise and what is invisible."""
+"""The text that a visitor typed, without control, invisible and disguising characters."""
 
 import re
 import unicodedata
@@ -19,7 +19,7 @@ BLANK_ENDS = re.compile(rf"\A{_BLANK}+|(?<!{_BLANK}){_BLANK}+\Z")
 
 # The scripts from Arabic to Burmese, symbols and emoji need joiners and the emoji variation selector; Latin does not.
 _UNSEEN = re.compile(f"([\u0620-\u109f\u2190-\u27bf\U0001f000-\U0001faff]\ufe0f?[\u200c\u200d]?)|[{_INVISIBLE}]")
-"""A character with what shapes it, which stays, or an invisible one."""
+"""A character with its joiner or variation selector (kept), or an invisible one (removed)."""
 
 # Combining marks, general and of Cyrillic, Hebrew, Arabic and Thai. Those of other scripts (Devanagari) have no limit.
 _MARK = (
@@ -27,8 +27,8 @@ _MARK = (
     "\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ua66f-\ua672\ua674-\ua67d\ufe20-\ufe2f]"
 )
 _STRAY_MARKS = re.compile(rf"(?:(?<!\S)|(?<={_MARK}{{6}})){_MARK}+")
-"""Marks on no letter, which a mail gateway that normalises the HTML could join to the end of a tag, or on top of six
-others, where they would cover other lines."""
+"""Marks without a letter, which a gateway that normalises the HTML could merge into a tag, or beyond six on one letter,
+which would cover other lines."""
 
 
 def with_lf(text: str) -> str:
@@ -39,7 +39,7 @@ def with_lf(text: str) -> str:
 def visible(text: str) -> str:
     """The text with LF for each line break and without what cannot be seen; empty when nothing is left to see.
 
-    Every control of the direction of writing goes: ``isolated`` takes its place.
+    Bidirectional controls are removed: ``isolated`` takes their place.
     """
     text = _UNSEEN.sub(r"\1", _CONTROL.sub(" ", with_lf(text)))
     text = _STRAY_MARKS.sub("", text)
@@ -64,7 +64,7 @@ def direction(line: str) -> str:
 
 
 def isolated(text: str) -> str:
-    """The text with its right-to-left lines in isolates (Annex 9), so that none reorders what stands beside it."""
+    """The text with its right-to-left lines in isolates (Annex 9), so that none reorders the text next to it."""
     return "\n".join(f"\u2068{line}\u2069" if direction(line) else line for line in text.split("\n"))
 
 

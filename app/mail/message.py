@@ -23,12 +23,9 @@ _WORDS = re.compile(rf"{ATOM}(?: {ATOM})*")
 class Message:
     """A message ready to send."""
 
-    message_id: str
-    """Made before the first attempt, so that a second copy can be recognised."""
-    content: bytes
-    """The whole message (RFC 5322), in ASCII and with CRLF line ends."""
-    form_type: str = ""
-    """The form type; empty for a message that no form has made."""
+    message_id: str  # created before the first attempt, so that a second copy can be recognised
+    content: bytes  # the whole message (RFC 5322), in ASCII and with CRLF line ends
+    form_type: str = ""  # empty for a message that no form has created
 
 
 def reference(request_id: str) -> str:

@@ -35,7 +35,7 @@ class _LookUp(threading.Thread):
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(target=self._ask, args=(host, port), name="smtp-resolver", daemon=True)
-        self.found: list[Any] | OSError = TimeoutError("the time for the hand-over is up")
+        self.found: list[Any] | OSError = TimeoutError("the time for the attempt is up")
 
     def _ask(self, host: str, port: int) -> None:
         try:

@@ -110,7 +110,7 @@ class Receipt(NamedTuple):
 
 
 class Deadline:
-    """The moment at which all work for one message ends."""
+    """The moment at which all work on one message ends."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
@@ -119,12 +119,12 @@ class Deadline:
         """The seconds until then; raises TimeoutError when there are none."""
         seconds = self._end - time.monotonic()
         if seconds <= 0:
-            raise TimeoutError("the time for the hand-over is up")
+            raise TimeoutError("the time for the attempt is up")
         return seconds
 
 
 class SmtpSender:
-    """Hands messages over by SMTP (RFC 5321) and keeps the connections for the next messages."""
+    """Sends messages by SMTP (RFC 5321) and keeps the connections for the next ones."""
 
     def __init__(self, settings: Settings) -> None:
         if settings.smtp_host is None:

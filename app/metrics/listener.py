@@ -1,4 +1,4 @@
-"""The addresses that the service listens at."""
+"""The addresses that the service listens on."""
 
 import socket
 from functools import cache
@@ -8,16 +8,16 @@ from app.settings import SettingsError
 
 @cache
 def metrics_listener(address: str) -> socket.socket:
-    """The socket that listens at HOST:PORT, one for this process and all that it forks; raises SettingsError.
+    """The socket that listens on HOST:PORT, shared with all forked processes; raises SettingsError.
 
-    gunicorn's first process opens it, so a reload never finds the port taken. The new program of an upgrade may listen
-    beside the old one.
+    gunicorn's master opens it, so a reload never finds the port taken. During an upgrade (USR2) the new master may
+    listen on the same port.
     """
     return _listen("METRICS_BIND", address, reuse_port=True)
 
 
 def require_free(setting: str, address: str) -> None:
-    """Raise SettingsError when this process cannot listen at HOST:PORT, also when another's socket could be shared."""
+    """Raise SettingsError when this process cannot listen on HOST:PORT, even with SO_REUSEPORT."""
     _listen(setting, address, reuse_port=False).close()
 
 

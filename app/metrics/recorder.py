@@ -1,4 +1,4 @@
-"""The numbers that the metrics show. No label has a value that a client could choose freely."""
+"""The numbers that the metrics show. No label value is a client's own."""
 
 import socket
 import threading
@@ -33,7 +33,7 @@ POLICIES: dict[str, str] = {ErrorCode.RATE_LIMIT_EXCEEDED: "api", ErrorCode.RATE
 
 
 class Recorder(Observer):
-    """Counts requests, submissions and hand-overs, and serves the numbers; any thread may call it."""
+    """Counts requests, submissions and delivery attempts, and serves the numbers; any thread may call it."""
 
     def __init__(self, contact_paths: frozenset[str]) -> None:
         self._contact_paths = contact_paths
@@ -44,10 +44,10 @@ class Recorder(Observer):
         counter, histogram = partial(Counter, registry=registry), partial(Histogram, buckets=SECONDS, registry=registry)
         self._requests = counter(
             "http_requests",
-            "Answered requests; code is the error.code, or - without an error.",
+            "Requests; code is the error.code, or - without an error.",
             ["method", "route", "status", "code"],
         )
-        self._durations = histogram("http_request_duration_seconds", "Time from a request to its answer.", ["route"])
+        self._durations = histogram("http_request_duration_seconds", "Time from a request to its response.", ["route"])
         self._submissions = counter(
             "contact_submissions",
             "Contact forms: delivered, stored (without SMTP_HOST), discarded (honeypot), refused (4xx), failed (5xx).",
@@ -56,7 +56,7 @@ class Recorder(Observer):
         self._refusals = counter("rate_limit_refusals", "Requests that a quota refused.", ["policy"])
         self._attempts = histogram(
             "mail_attempt_duration_seconds",
-            "Time from a message to the mail server's answer, in first and later attempts.",
+            "Time of a delivery attempt, first or later.",
             ["outcome"],
         )
         self._retries = counter("mail_retries", "Later attempts, by the state of the message afterwards.", ["outcome"])
@@ -65,7 +65,7 @@ class Recorder(Observer):
             "Copies of messages that were refused to a recipient while the mail server took them for others.",
         )
         self._lost = counter("mail_messages_lost", "Messages that were neither delivered nor kept in MAIL_DIR.")
-        # An increase is seen from the first value on. So each of these has one before anything happens.
+        # Prometheus sees an increase only after a first value, so every series starts at 0.
         for form_type in (*FORM_TYPES, UNKNOWN_FORM_TYPE):
             for outcome in Outcome:
                 self._submissions.labels(form_type, outcome)
@@ -88,7 +88,7 @@ class Recorder(Observer):
             self._refusals.labels(POLICIES[code]).inc()
 
     def attempted(self, seconds: float, *, delivered: bool) -> None:
-        """Count an attempt to hand over a message."""
+        """Count a delivery attempt."""
         self._attempts.labels("delivered" if delivered else "failed").observe(seconds)
 
     def recipients_refused(self, number: int) -> None:
@@ -120,7 +120,7 @@ class Recorder(Observer):
         def age(state: State) -> float:
             return redelivery.counts.age(state, time.time())
 
-        messages = "Messages in MAIL_DIR. Each instance of a machine counts them all."
+        messages = "Messages in MAIL_DIR. Each instance on a machine counts them all."
         show("mail_messages", messages, "state", {STATES[state]: partial(count, state) for state in State})
         oldest = "Age of the oldest message kept, or 0."
         show(
@@ -140,7 +140,7 @@ class Recorder(Observer):
             gauge("mail_waiting_room_in_use", "Forms that wait for a slot.").set_function(lambda: room.waiting)
 
     def serve(self, listener: socket.socket) -> None:
-        """Answer Prometheus in threads of its own, also while all others are busy."""
+        """Answer Prometheus in threads of its own, even while all others are busy."""
         server = ThreadingHTTPServer(("", 0), _Handler.factory(self.registry), bind_and_activate=False)
         server.socket.close()
         server.socket = listener

@@ -116,14 +116,11 @@ class SlidingWindow:
 class Storage:
     """Keeps the windows of any number of policies: this one in the memory of the process."""
 
-    name = "memory"
-    """The value of ``details.rate_limit.storage`` in the health endpoint."""
+    name = "memory"  # the value of ``details.rate_limit.storage`` in the health endpoint
 
-    loops: Sequence[Loop] = ()
-    """The loops that look after the storage; Background starts and stops them."""
+    loops: Sequence[Loop] = ()  # the loops that look after the storage; Background starts and stops them
 
-    is_reachable = True
-    """True while the storage makes the decisions; else the process makes them on its own."""
+    is_reachable = True  # True while the storage makes the decisions; else the process makes them on its own
 
     def limiter(self, policy: Policy) -> SlidingWindow:
         """A limiter whose windows are kept here."""

@@ -43,7 +43,7 @@ class CrashingMailer(RecordingMailer):
 
 
 @pytest.mark.parametrize("path", ["/contact.php", "/api/v1/contact"])
-def test_what_is_unforeseen_is_logged_by_its_class_and_place_alone(
+def test_what_is_unhandled_is_logged_by_its_class_and_place_alone(
     make_client: MakeClient, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
     client = make_client(collaborators={"mailer": CrashingMailer()})
@@ -51,6 +51,6 @@ def test_what_is_unforeseen_is_logged_by_its_class_and_place_alone(
     response = client.post(f"{path}?q={SECRET}", json=contact_body(), headers={"X-Typed": SECRET.encode("latin-1")})
 
     assert (response.status_code, response.get_json()["error"]["code"]) == (500, "internal_error")
-    assert "unforeseen ZeroDivisionError" in caplog.text
+    assert "unhandled ZeroDivisionError" in caplog.text
     assert "in deliver" in caplog.text
     assert not [text for text in (response.text, caplog.text) if SECRET in text or "maria@" in text]

@@ -83,7 +83,7 @@ def test_no_request_holds_the_interpreter_for_long(served: Site, name: str) -> N
 
     assert processor_seconds(served.worker("0")) - before < 2
     assert status in {200, 400, 404}
-    assert "unforeseen" not in served.log("0")
+    assert "unhandled" not in served.log("0")
 
 
 def processor_seconds(process: int) -> float:

@@ -30,7 +30,7 @@ def test_all_who_need_the_addresses_wait_for_one_look_up_and_no_longer_than_they
     dns.side_effect = lambda *_, **__: ADDRESSES if answers.wait(60) else None
 
     def gives_up(_: int) -> None:
-        with pytest.raises(TimeoutError, match="the time for the hand-over is up"):
+        with pytest.raises(TimeoutError, match="the time for the attempt is up"):
             resolver.addresses(0.1)
 
     with ThreadPoolExecutor(51) as pool:

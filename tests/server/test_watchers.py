@@ -162,7 +162,7 @@ def test_what_fails_around_the_application_is_logged_without_a_word(server: Serv
     status, no_id = ask(server, "around", *POST, JSON)
 
     assert status == 500
-    server.wait_for("unforeseen RuntimeError in None\n(.*\n)*.*in fail_around")
+    server.wait_for("unhandled RuntimeError in None\n(.*\n)*.*in fail_around")
     wait_until(lambda: told_to_sentry(receiver, no_id), seconds=PATIENCE)
     assert_unknown(server, receiver)
 
