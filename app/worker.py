@@ -23,7 +23,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
     """A gthread worker. The app answers what gunicorn would answer in HTML or not at all."""
 
     def accept(self, listener: socket.socket) -> None:
-        """Accept all waiting connections. gunicorn accepts one; if the worker then stops, the others get no response."""
+        """Accept all waiting connections. gunicorn accepts one; when it stops, the others get no response."""
         for _ in range(AT_ONCE):
             if not select.select([listener], [], [], 0)[0]:
                 return

@@ -17,7 +17,7 @@ from app.mail import health, redelivery
 from app.mail.queued import GIVE_UP_AFTER, GIVE_UP_ATTEMPTS, LONGEST_PAUSE
 from app.mail.spool import UNFINISHED_SECONDS
 from app.ratelimit import shared
-from app.settings import NOTICE_PERIOD_DAYS, BY_FORM_TYPE, VARIABLES
+from app.settings import BY_FORM_TYPE, NOTICE_PERIOD_DAYS, VARIABLES
 from tools import put, put_all
 from tools.document import CODES, FIELDS, KIB, LENGTHS, failure
 

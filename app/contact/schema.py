@@ -103,7 +103,7 @@ LABELS = {name: label for name, field in _SCHEMA.fields.items() if (label := fie
 
 
 def validate(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """The valid fields, converted, in the order of the body, and the Spanish messages for the invalid ones, by field."""
+    """The valid fields, converted, in the order of the body; the Spanish messages for the invalid ones, by field."""
     faults: dict[str, list[str]] = {}
     try:
         values = cast("dict[str, Any]", _SCHEMA.load(body))
