@@ -21,18 +21,14 @@ FORM_TITLES = {
 FORM_TYPES = tuple(FORM_TITLES)
 UNKNOWN_FORM_TYPE = "-"
 
-HONEYPOT = "_bp_check"
-"""The hidden field that only bots fill in."""
+HONEYPOT = "_bp_check"  # the hidden field that only bots fill in
 
 
 class Outcome(StrEnum):
     """What can become of a submission."""
 
     DELIVERED = "delivered"
-    STORED = "stored"
-    """Written to MAIL_DIR, because there is no mail server (development)."""
-    DISCARDED = "discarded"
-    """The honeypot was filled in."""
+    STORED = "stored"  # written to MAIL_DIR, because there is no mail server (development)
+    DISCARDED = "discarded"  # the honeypot was filled in
     REFUSED = "refused"
-    FAILED = "failed"
-    """It was not delivered, or the service failed."""
+    FAILED = "failed"  # it was not delivered, or the service failed

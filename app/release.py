@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-VERSION = "1.0.0"
-"""By Semantic Versioning; setup.cfg and the published document have it from here."""
+VERSION = "1.0.0"  # by Semantic Versioning; setup.cfg and the published document have it from here
 
 _FOLDER = Path(__file__).resolve().parents[1]
 

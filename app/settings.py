@@ -19,8 +19,7 @@ from app.mailbox import Mailbox, parse_mailbox, parse_mailboxes
 NOTICE_PERIOD_DAYS = 180
 """Days between the announcement of a deprecation and the sunset (specification, Versioning, rule 4)."""
 
-MAX_TIMEOUT = 300
-"""The longest SMTP_TIMEOUT in seconds; no visitor waits longer."""
+MAX_TIMEOUT = 300  # the longest SMTP_TIMEOUT in seconds; no visitor waits longer
 
 SmtpSecurity = Literal["starttls", "tls", "none"]
 USUAL_SECURITY: Mapping[int, SmtpSecurity] = {587: "starttls", 465: "tls"}
@@ -29,8 +28,7 @@ LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 T = TypeVar("T")
 
-NOBODY = "ventas@localhost"
-"""The recipient of messages when none is set: without a mail server they are stored."""
+NOBODY = "ventas@localhost"  # the recipient of messages when none is set: without a mail server they are stored
 BASE_URL = "an http or https address without query or fragment, whose path has no empty segment and no . or .."
 NAMED = 'alone or after a name, as in Formulario web <web@example.com> or "Ventas, Uruguay" <ventas@example.com>'
 MAILBOXES = f"e-mail addresses separated by commas, each {NAMED}"

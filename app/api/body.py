@@ -10,11 +10,9 @@ from urllib.parse import parse_qs
 from app.contact.schema import FIELDS
 from app.errors import ApiError, ErrorCode
 
-MAX_BODY_BYTES = 64 * 1024
-"""The longest body of a request; the hint of invalid_body says it, too."""
+MAX_BODY_BYTES = 64 * 1024  # the longest body of a request; the hint of invalid_body says it, too
 
-MAX_NESTING = 32
-"""Levels of arrays and objects in a JSON body; code that walks deeper ones could exhaust the stack."""
+MAX_NESTING = 32  # levels of arrays and objects in a JSON body; code that walks deeper ones could exhaust the stack
 
 Reason = Literal[
     "content_type", "empty", "too_large", "incomplete", "encoding", "syntax", "nesting", "not_an_object", "http"

@@ -4,8 +4,7 @@ from typing import Any
 
 from app.errors import ApiError
 
-Body = dict[str, Any]
-"""The JSON object that a view returns."""
+Body = dict[str, Any]  # the JSON object that a view returns
 
 
 def success(**members: str | Body) -> Body:

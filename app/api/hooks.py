@@ -26,13 +26,7 @@ class Hooks:
     """``admit`` runs before all views, and ``finish`` last of all ``after_request`` functions."""
 
     def __init__(
-        self,
-        settings: Settings,
-        *,
-        clients: Clients,
-        quotas: Quotas,
-        versions: Versions,
-        on_finish: Sequence[OnFinish],
+        self, settings: Settings, *, clients: Clients, quotas: Quotas, versions: Versions, on_finish: Sequence[OnFinish]
     ) -> None:
         self._clients = clients
         self._quotas = quotas

@@ -6,8 +6,7 @@ VERSIONING = API_ROOT + "/versioning"
 DOCUMENT = "/openapi.json"
 LEGACY_CONTACT = "/contact.php"
 
-CONTACT, HEALTH = "/contact", "/health"
-"""Below the base path of a version."""
+CONTACT, HEALTH = "/contact", "/health"  # below the base path of a version
 
 
 def is_under_api(path: str) -> bool:

@@ -22,8 +22,7 @@ from app.forms import UNKNOWN_FORM_TYPE, Outcome
 from app.ratelimit.window import Decision
 from app.versions import Version
 
-KNOWN_METHODS: frozenset[str] = frozenset(HTTPMethod)
-"""The methods of RFC 9110, section 9, and PATCH (RFC 5789)."""
+KNOWN_METHODS: frozenset[str] = frozenset(HTTPMethod)  # the methods of RFC 9110, section 9, and PATCH (RFC 5789)
 
 logger = logging.getLogger("app.request")
 
@@ -70,8 +69,7 @@ class Request(flask.Request):
         return "malformed" if self.is_malformed else "api/other" if is_under_api(self.path) else "other"
 
 
-request = cast("Request", flask.request)
-"""Flask's proxy of the current request, typed."""
+request = cast("Request", flask.request)  # Flask's proxy of the current request, typed
 
 
 def current_request() -> Request:

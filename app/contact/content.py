@@ -24,20 +24,17 @@ ASKED = {
 }
 """The labels of the fields that one form type asks for; the example form has the same."""
 
-NOTICE = "aviso"
-"""A note from the form: this message corrects the one with that reference, or may be a duplicate."""
+NOTICE = "aviso"  # a note from the form: this message corrects the one with that reference, or may be a duplicate
 
 HIDDEN = FIELDS - LABELS.keys()
 """Fields that the message does not show: the form type, which is its title, and those of the checks against spam."""
 
-SUBJECT_LENGTH = 120
-"""The longest subject in characters, so that a list of messages shows it whole."""
+SUBJECT_LENGTH = 120  # the longest subject in characters, so that a list of messages shows it whole
 
 PREVIEW_LENGTH = 140
 """The longest preview, in characters. Mail programs show fewer."""
 
-MOST_ROWS = 199 - len(SENDER) - len(ASKED) - 2
-"""Rows left for unknown fields, of 200 in all."""
+MOST_ROWS = 199 - len(SENDER) - len(ASKED) - 2  # rows left for unknown fields, of 200 in all
 
 _NOTICE_LABEL, _REPLY_LABEL, _REST_LABEL = "Aviso", "Para responder", "Demás datos"
 _OWN = "|".join((*LABELS.values(), *ASKED.values(), _NOTICE_LABEL, _REPLY_LABEL, _REST_LABEL, "Referencia"))

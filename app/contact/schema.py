@@ -96,8 +96,7 @@ class ContactSchema(Schema):
 
 
 _SCHEMA = ContactSchema()
-FIELDS = frozenset(_SCHEMA.fields)
-"""The names of the specification's fields."""
+FIELDS = frozenset(_SCHEMA.fields)  # the names of the specification's fields
 LABELS = {name: label for name, field in _SCHEMA.fields.items() if (label := field.metadata.get("label"))}
 """The label of each field that the message shows, in its order."""
 

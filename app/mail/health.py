@@ -14,10 +14,8 @@ from app.mail.mailer import Mailer
 from app.mail.redelivery import Redelivery
 from app.mail.spool import Spool
 
-CHECK_INTERVAL = 15.0
-"""Seconds from the end of one check to the start of the next."""
-MAX_AGE = 30.0
-"""Seconds after which a result is stale: the next check must be hanging, and so would a message."""
+CHECK_INTERVAL = 15.0  # seconds from the end of one check to the start of the next
+MAX_AGE = 30.0  # seconds after which a result is stale: the next check must be hanging, and so would a message
 OK, FAIL = "ok", "fail"
 DISK_STATES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EROFS: "read_only"}
 """The state of a disk that takes no message, by the error number; any other error is FAIL."""

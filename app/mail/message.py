@@ -10,10 +10,8 @@ from email.utils import quote
 
 from app.mailbox import ATOM, Mailbox
 
-LINE_LENGTH = 78
-"""The longest header line in characters (RFC 5322, section 2.1.1)."""
-ENCODED_BYTES = 36
-"""Bytes of text in an encoded word; its line then has at most 76 characters (RFC 2047, section 2)."""
+LINE_LENGTH = 78  # the longest header line in characters (RFC 5322, section 2.1.1)
+ENCODED_BYTES = 36  # bytes of text in an encoded word; its line then has at most 76 characters (RFC 2047, section 2)
 
 _LONGEST_NAME = "Reply-To: "  # of a header field that has a mailbox
 _WORDS = re.compile(rf"{ATOM}(?: {ATOM})*")

@@ -19,8 +19,7 @@ from app.settings import USUAL_SECURITY, Settings
 
 IDLE_SECONDS = 30.0
 """Seconds for which a connection is kept for the next message; servers keep it for minutes (RFC 5321, 4.5.3.2.7)."""
-CHECK_SECONDS = 10.0
-"""The longest check of the mail server in seconds; a shorter SMTP_TIMEOUT limits it further."""
+CHECK_SECONDS = 10.0  # the longest check of the mail server in seconds; a shorter SMTP_TIMEOUT limits it further
 MAX_NOOPS = 20
 """The most NOOPs on a connection with no message between them; servers count them (Postfix drops after 100)."""
 
@@ -31,8 +30,7 @@ _LONGEST_REPLY = 65_536  # RFC 5321 allows 512 octets in a line (section 4.5.3.1
 _ENHANCED = re.compile(rb"[245]\.\d{1,3}\.\d{1,3}(?!\S)")  # RFC 3463, section 2
 _REPLY = re.compile(rb"(?:\d{3}-.*\n)*+(\d{3})?.*\n")  # a hyphen follows the code in all lines but the last
 
-Reply = tuple[int, bytes]
-"""A reply's code, -1 when it has none, and its text."""
+Reply = tuple[int, bytes]  # a reply's code, -1 when it has none, and its text
 logger = logging.getLogger(__name__)
 
 

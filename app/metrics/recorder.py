@@ -25,8 +25,7 @@ from app.release import RELEASE
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 11, 30)
 """The upper bounds of the buckets. A contact form waits for the mail server, and is over just after 10 s by default."""
 
-STATES = {state: state.replace(" ", "_") for state in State}
-"""The states of a queued message as the values of a label."""
+STATES = {state: state.replace(" ", "_") for state in State}  # the states of a queued message as the values of a label
 
 POLICIES: dict[str, str] = {ErrorCode.RATE_LIMIT_EXCEEDED: "api", ErrorCode.RATE_LIMIT: "contact"}
 """The name of the policy that refuses with each code."""
@@ -55,9 +54,7 @@ class Recorder(Observer):
         )
         self._refusals = counter("rate_limit_refusals", "Requests that a quota refused.", ["policy"])
         self._attempts = histogram(
-            "mail_attempt_duration_seconds",
-            "Time of a delivery attempt, first or later.",
-            ["outcome"],
+            "mail_attempt_duration_seconds", "Time of a delivery attempt, first or later.", ["outcome"]
         )
         self._retries = counter("mail_retries", "Later attempts, by the state of the message afterwards.", ["outcome"])
         self._refused = counter(

@@ -13,12 +13,9 @@ from app.background import Loop
 from app.ratelimit.window import Decision, Policy, SlidingWindow, Storage
 from app.settings import SettingsError
 
-TIMEOUT = 0.045
-"""Seconds that a request waits for a free connection, for a new one, and for each reply."""
-PROBE_INTERVAL = 1.0
-"""Seconds between two probes, both while the server is reachable and while it is not."""
-FAILURES_IN_A_ROW = 3
-"""Failed probes after which the server counts as unreachable."""
+TIMEOUT = 0.045  # seconds that a request waits for a free connection, for a new one, and for each reply
+PROBE_INTERVAL = 1.0  # seconds between two probes, both while the server is reachable and while it is not
+FAILURES_IN_A_ROW = 3  # failed probes after which the server counts as unreachable
 
 ADDRESS = (
     "an address that the redis library understands: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// for TLS,"
