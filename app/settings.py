@@ -161,10 +161,10 @@ class Settings:
     smtp_username: str | None = setting(_credential, None, CREDENTIAL, secret=True)
     smtp_password: str | None = setting(_credential, None, CREDENTIAL, secret=True)
     smtp_timeout: float = setting(_seconds, "10", f"seconds, above 0 and at most {MAX_TIMEOUT}")
-    """Seconds for a complete hand-over to the mail server."""
+    """Seconds for a whole delivery attempt."""
     sales_email: tuple[Mailbox, ...] = setting(parse_mailboxes, NOBODY, MAILBOXES)
     sales_email_of: Mapping[str, tuple[Mailbox, ...] | None] = setting(parse_mailboxes, None, MAILBOXES)
-    """The recipients of each kind of form, from SALES_EMAIL_<KIND>; None for those of SALES_EMAIL."""
+    """The recipients of each form type, from SALES_EMAIL_<FORM_TYPE>; None for those of SALES_EMAIL."""
     mail_from: Mailbox = setting(parse_mailbox, "web@localhost", f"one e-mail address, {NAMED}")
     mail_timezone: ZoneInfo = setting(_time_zone, "UTC", "an IANA time zone such as America/Montevideo")
     """The time zone in which messages show and date their time."""

@@ -116,11 +116,11 @@ def _mailto(address: ValidatedEmail, subject: str) -> str:
     return f"mailto:{recipient}?subject={quote(f'Re: {subject}', safe='')}"
 
 
-def _subject(kind: str, who: str, reference: str) -> str:
+def _subject(title: str, who: str, reference: str) -> str:
     # Programs that re-encode a subject would complete this into an encoded word (RFC 2047).
     who = who.replace("=?", "= ?")
-    room = SUBJECT_LENGTH - len(f"{kind}:  · {reference}") - (len(isolated(who)) - len(who))
-    return f"{kind}: {isolated(shorten(who, room))} · {reference}"
+    room = SUBJECT_LENGTH - len(f"{title}:  · {reference}") - (len(isolated(who)) - len(who))
+    return f"{title}: {isolated(shorten(who, room))} · {reference}"
 
 
 def _tel(phone: str) -> str:

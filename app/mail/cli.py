@@ -275,7 +275,7 @@ def drop(
 def test(ctx: click.Context) -> None:
     """Send a test message and say what becomes of it for each recipient.
 
-    The recipients are those of SALES_EMAIL and of each kind of form.
+    The recipients are those of SALES_EMAIL and of each form type.
 
     The exit status is 1 if any recipient was refused, or if the mail server did not take the message.
     """
