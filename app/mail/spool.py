@@ -118,7 +118,9 @@ class Spool:
 
     def is_writable(self) -> bool:
         """True when messages can be renamed and removed, even if the disk has no room for another one."""
-        return all(os.access(self.absolute(folder), os.W_OK) for folder in ("new", "cur"))
+        folders = (self.absolute(folder) for folder in ("new", "cur"))
+        # A folder that was not created yet can be created.
+        return all(os.access(folder if os.path.lexists(folder) else self._maildir, os.W_OK) for folder in folders)
 
     def store(self, message: Message) -> Claim:
         """Write the message to disk, locked from the first moment on; create what is missing. Raises OSError."""

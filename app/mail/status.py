@@ -1,6 +1,7 @@
 """The state of the mail in one line, as Nagios and cron read it."""
 
 import time
+from contextlib import suppress
 from enum import IntEnum
 
 from app.mail.failures import failure_of
@@ -37,8 +38,11 @@ def find_status(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level
 
 def _find(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level, str]:
     mail_dir = f"MAIL_DIR={str(settings.mail_dir)!r}"
+    if not spool.exists():
+        return Level.CRITICAL, f"{mail_dir} does not exist"
     try:
-        spool.check(create=False)
+        with suppress(FileNotFoundError):  # folders that were not created yet can be created
+            spool.check(create=False)
     except OSError as error:
         return Level.CRITICAL, f"{mail_dir} takes no message: {error.strerror}"
     counts = QueueCounts(spool.messages())

@@ -213,7 +213,7 @@ UNREADABLE = f"2 files that this release cannot read, such as {NEWER!r}"
 STATUSES = {
     "server up": "OK - nothing is kept",
     "server none": "OK - SMTP_HOST is not set; nothing is kept",
-    "store unused": "CRITICAL - MAIL_DIR='/mail' takes no message: No such file or directory",
+    "store unused": "OK - nothing is kept",
     "kept 1 new; 2 refused\nserver none": "WARNING - SMTP_HOST is not set: forms reach nobody; 2 stored",
     "server none\nSALES_EMAIL=ana@example.com": f"WARNING - {HALF_SET}; nothing is kept",
     "server none\nSALES_EMAIL_DEMO=ana@example.com": f"WARNING - {HALF_SET}; nothing is kept",
@@ -229,7 +229,7 @@ STATUSES = {
     f"kept {EACH}": "CRITICAL - 2 waiting, 2 in doubt, 1 refused, 1 given up; the oldest waits for 1 min",
     "kept 1 refused\nserver down": f"CRITICAL - {DOWN}; 1 refused",
     WRONG: f"CRITICAL - {REFUSED} SMTP_USERNAME with SMTP_PASSWORD: 535 5.7.8; nothing is kept",
-    "store gone": "CRITICAL - MAIL_DIR='/mail' takes no message: No such file or directory",
+    "store gone": "CRITICAL - MAIL_DIR='/mail' does not exist",
     "store new": "CRITICAL - MAIL_DIR='/mail' takes no message: Not a directory",
 }
 PLAYED |= {
