@@ -21,7 +21,7 @@ OWN_FIELDS = {
     "onboarding": {"sector": "Restaurantes y hotelería", "volumen_mensual": "De 10.000 a 50.000 €"},
     "distribuidor": {"tipo_de_partner": "Revendedor"},
 }
-"""What only this kind of form asks."""
+"""What only this form type asks."""
 
 TRAP = "_bp_check"
 

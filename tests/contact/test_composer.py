@@ -93,7 +93,7 @@ TIMES = {
     ),
     "Europe/Madrid": ("2030-06-30 22:30", "01 Jul 2030 00:30:00 +0200", "01/07/2030 a las 00:30 (Madrid, UTC+2)"),
 }
-"""Time zones, a time in UTC, and how Date and letter have it."""
+"""Time zones, a time in UTC, and how Date and text have it."""
 
 
 @pytest.mark.parametrize("zone", TIMES)

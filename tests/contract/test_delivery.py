@@ -16,7 +16,7 @@ from tests.factories import contact_body
 from tests.mail.server import HOST, SmtpServer, parse, text_of
 
 OWN = {f"SALES_EMAIL_{kind.upper()}": f"{kind}@example.com, Jefa <jefa@example.com>" for kind in FORM_TYPES}
-"""Recipients of each kind of form."""
+"""Recipients of each form type."""
 
 pytestmark = pytest.mark.usefixtures("_trusted_authority")
 

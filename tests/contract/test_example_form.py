@@ -47,7 +47,7 @@ OWN_FIELDS = {
     for kind, fields in re.findall(r'<fieldset[^>]* data-kind="(\w+)"(.*?)</fieldset>', HTML, re.DOTALL)
     for name in re.findall(r' name="(\w+)"', fields)
 }
-"""The fields that only one kind of form has."""
+"""The fields that only one form type has."""
 
 
 def table(name: str) -> dict[str, str]:

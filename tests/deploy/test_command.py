@@ -19,7 +19,7 @@ import pytest
 from app.release import VERSION
 from tests.deploy.site import DEPLOY
 from tests.deploy.test_watch import refuse
-from tests.mail.conftest import keep, letter
+from tests.mail.conftest import keep, numbered
 from tests.mail.server import SmtpServer
 from tests.ports import free_port
 from tests.programs import write_program
@@ -187,7 +187,7 @@ TYPED = [(ROOT_USER, typed) for typed in BY_ROOT.values()] + [(OPERATOR, typed) 
 def test_what_comes_of_a_command(machine: Machine, user: int, typed: Typed) -> None:
     """None of these sends a message or drops one."""
     words, status, shown, said, prepare = typed
-    keep(machine.mail_dir, letter(4711))
+    keep(machine.mail_dir, numbered(4711))
     with SmtpServer() as server:
         machine.settings(**server.environ)
         prepare(machine)

@@ -43,7 +43,7 @@ NAMES = {
 AGES = {"waiting": 100, "given up": 6 * DAY}
 """The ages of the messages in these states in seconds; the others are new."""
 
-LETTER = """\
+SHORT = """\
 From: web@example.com
 To: ventas@example.com
 Reply-To: ana@example.com
@@ -60,13 +60,13 @@ Hola
 """
 
 
-def letter(number: int | str, form_type: str = "demo") -> Message:
+def numbered(number: int | str, form_type: str = "demo") -> Message:
     """A message with all that the forms' messages have, but short."""
-    content = LETTER.format(number=number, form_type=form_type).replace("\n", "\r\n").encode()
+    content = SHORT.format(number=number, form_type=form_type).replace("\n", "\r\n").encode()
     return Message(f"<{number}@example.com>", content, form_type)
 
 
-CONTENT = letter(1).content
+CONTENT = numbered(1).content
 
 
 class Clock:
@@ -107,7 +107,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
 
 @pytest.fixture
 def message() -> Message:
-    return letter(1)
+    return numbered(1)
 
 
 @pytest.fixture

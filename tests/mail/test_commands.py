@@ -25,7 +25,7 @@ from app.mail.queued import SENDING
 from app.mail.redelivery import GAP
 from app.mail.spool import Spool
 from tests.factories import make_settings
-from tests.mail.conftest import DAY, NAMES, REQUEST, Clock, MailCommand, arrived, keep, kept, letter
+from tests.mail.conftest import DAY, NAMES, REQUEST, Clock, MailCommand, arrived, keep, kept, numbered
 from tests.mail.server import Act, SmtpServer
 from tests.server.gunicorn import ROOT
 
@@ -307,7 +307,7 @@ def test_session(
     with ExitStack() as held, server if is_up else nullcontext():
         for local_part, state, star, age in messages:
             name = BEING_SENT if state == "sending" else state
-            message = keep(mail_dir, letter(local_part), name, age=float(age) if age else None)
+            message = keep(mail_dir, numbered(local_part), name, age=float(age) if age else None)
             if star:
                 held.enter_context(Spool(mail_dir).claim(message))
         spoil(mail_dir, facts.get("store", ""))
@@ -339,10 +339,10 @@ def test_list_shows_a_message_in_a_row_and_in_json_with_nothing_personal(
     mail: MailCommand, mail_dir: Path, clock: Clock
 ) -> None:
     clock.wall = NOW - clock.start
-    keep(mail_dir, letter(FORM, "demo"), age=90)
-    keep(mail_dir, letter(2, "ventas"), f",tries=4,last={NOW - 700}.000,waiting=451.ventas", age=7_300)
-    keep(mail_dir, letter(4), f",tries=1,last={NOW - 2_999}.000,waiting=.distribuidor.doubt", age=3_000)
-    keep(mail_dir, letter(6), f",tries=35,last={NOW - 900}.000,waiting=timeout.demo", age=6 * DAY)
+    keep(mail_dir, numbered(FORM, "demo"), age=90)
+    keep(mail_dir, numbered(2, "ventas"), f",tries=4,last={NOW - 700}.000,waiting=451.ventas", age=7_300)
+    keep(mail_dir, numbered(4), f",tries=1,last={NOW - 2_999}.000,waiting=.distribuidor.doubt", age=3_000)
+    keep(mail_dir, numbered(6), f",tries=35,last={NOW - 900}.000,waiting=timeout.demo", age=6 * DAY)
 
     assert mail("list", server=SmtpServer()).stdout.splitlines() == [
         "   AGE  FORM          REFERENCE  ATTEMPTS  LAST CODE        NEXT ATTEMPT  STATE     MESSAGE-ID",
@@ -368,11 +368,11 @@ UTF_8 = b"\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encodi
 CONTROLS = b"a=1B[2J=07=00=7F=C2=9Bb=09c=0D=0Ad=0De=0Cf=C2=A0g=E2=80=A8h=E2=80=AEi=E2=81=A6j=EF=BB=BFk=FF"
 VISIBLE = "\n\na\\x1b[2J\\x07\\x00\\x7f\\x9bb\tc\nd\ne f g\nh\\u202ei\\u2066j\\ufeffk\ufffd\n"
 HIDDEN = b"=?utf-8?q?uno=0D=0ABcc=3A_x=1B[2J?=\r\n =?utf-8?q?_dos=E2=80=AE_=C3=B1?="
-LETTER_OF_FORMS = b"a: =E2=81=A8=D7=A9=E2=81=A9 =F0=9F=91=A9=E2=80=8D=F0=9F=91=A9"
+MESSAGE_OF_FORMS = b"a: =E2=81=A8=D7=A9=E2=81=A9 =F0=9F=91=A9=E2=80=8D=F0=9F=91=A9"
 BODY = b"\r\n\r\nHola"
 LETTERS = {
     "no part that is text": (BODY, b"\r\nContent-Type: text/html\r\n\r\n<p>Hola</p>", "\n\n(no text)\n"),
-    "right-to-left text and joined emoji": (BODY, UTF_8 + LETTER_OF_FORMS, "\n\na: \u2068ש\u2069 👩\u200d👩\n"),
+    "right-to-left text and joined emoji": (BODY, UTF_8 + MESSAGE_OF_FORMS, "\n\na: \u2068ש\u2069 👩\u200d👩\n"),
     "controls in the text": (BODY, UTF_8 + CONTROLS, VISIBLE),
     "controls in a field": (b"Prueba", HIDDEN, "\nSubject: uno Bcc: x [2J dos ñ\n"),
     "an unknown charset": (b"Prueba", b"=?klingon?q?a?=\r\n\ttres\x1b[2J", "\nSubject: =?klingon?q?a?= tres [2J\n"),
@@ -384,7 +384,7 @@ LETTERS = {
 def test_show_decodes_a_message_and_gives_a_terminal_no_commands(
     mail: MailCommand, mail_dir: Path, usual: bytes, other: bytes, shown: str
 ) -> None:
-    keep(mail_dir, Message("<1@example.com>", letter(1).content.replace(usual, other)))
+    keep(mail_dir, Message("<1@example.com>", numbered(1).content.replace(usual, other)))
 
     assert shown in mail("show", "1").stdout
 
@@ -396,12 +396,12 @@ def test_resend_sends_the_messages_as_they_are_over_one_connection_a_second_apar
     monkeypatch.setattr(cli, "GAP", GAP)
     monkeypatch.setattr(time, "sleep", slept.append)
     for number in range(3):
-        keep(mail_dir, letter(number))
+        keep(mail_dir, numbered(number))
 
     with SmtpServer() as server:
         mail("resend", server=server)
 
-    assert [it.content.splitlines() for it in server.arrivals] == [letter(n).content.splitlines() for n in range(3)]
+    assert [it.content.splitlines() for it in server.arrivals] == [numbered(n).content.splitlines() for n in range(3)]
     assert (len(server.connections), slept) == (1, [1.0] * 2)
 
 
@@ -438,7 +438,7 @@ CRITICAL - MAIL_DIR='/mail' takes no message: Read-only file system
 
 @pytest.mark.needs("mount namespaces")
 def test_on_a_read_only_disk_messages_are_shown_and_none_is_sent(mail_dir: Path) -> None:
-    keep(mail_dir, letter(1))
+    keep(mail_dir, numbered(1))
     there = ["unshare", "--map-root-user", "--mount", "sh", "-c", ON_A_READ_ONLY_DISK, str(mail_dir)]
     command = [*there, sys.executable, "-c", SERVICE, *re.findall(r"^\$ (.*)", READ_ONLY, re.MULTILINE)]
     with SmtpServer() as server:

@@ -20,7 +20,7 @@ from app.mail.queued import QueuedMessage
 from app.mail.redelivery import Redelivery
 from app.mail.smtp import Receipt
 from app.mail.spool import Spool
-from tests.mail.conftest import DAY, Clock, MakeMailer, keep, kept, letter
+from tests.mail.conftest import DAY, Clock, MakeMailer, keep, kept, numbered
 from tests.mail.server import Act, SmtpServer
 
 HOUR = 3600
@@ -121,7 +121,7 @@ class Situation(NamedTuple):
 
     events: str
     left: Mapping[str, float] = MappingProxyType({})
-    """The most messages that may be left, by their kind of form and state; and of live forms, how many per cent may be
+    """The most messages that may be left, by their form type and state; and of live forms, how many per cent may be
     refused."""
 
 
@@ -237,7 +237,7 @@ class Story:
         keep_due(self._mail_dir, int(messages))
 
     def keep(self, local_part: str, *state: str) -> None:
-        keep(self._mail_dir, letter(local_part), " ".join(state))
+        keep(self._mail_dir, numbered(local_part), " ".join(state))
 
     def wait(self, messages: str, form_type: str, oldest: str) -> None:
         """Each was tried once an hour since its form was posted, the last one as many seconds ago, and a minute."""
@@ -246,7 +246,7 @@ class Story:
             tries, last = 1 + age // HOUR, self._clock.start - age % HOUR
             keep(
                 self._mail_dir,
-                letter(f"{form_type}-{number}", form_type),
+                numbered(f"{form_type}-{number}", form_type),
                 f",tries={tries},last={last:.3f},waiting=451.{form_type}",
                 age=age,
             )
@@ -255,7 +255,7 @@ class Story:
         for local_part in local_parts:
             self.forms_sent += 1
             try:
-                self._mailer.deliver(letter(local_part, form_type))
+                self._mailer.deliver(numbered(local_part, form_type))
             except DeliveryError:
                 self.forms_refused += 1
 
@@ -323,7 +323,7 @@ class Story:
 def keep_due(mail_dir: Path, messages: int) -> None:
     """Puts messages into MAIL_DIR whose turn has come."""
     for number in range(messages):
-        keep(mail_dir, letter(number), age=200 - number)
+        keep(mail_dir, numbered(number), age=200 - number)
 
 
 Play = Callable[[str], Story]
@@ -371,7 +371,7 @@ def test_no_message_starves_in_the_rounds(play: Play, mail_dir: Path, situation:
 def test_what_waits_goes_whole_to_whom_the_settings_name_for_its_kind_by_now(
     make_mailer: MakeMailer, mail_dir: Path, form_type: str, recipient: str
 ) -> None:
-    large = letter(1).content + b"0123456789\r\n" * 50_000
+    large = numbered(1).content + b"0123456789\r\n" * 50_000
     keep(mail_dir, Message("<1@example.com>", large), f",tries=1,last=1700000000.000,waiting=451.{form_type}", age=100)
 
     with SmtpServer() as server:

@@ -20,7 +20,7 @@ from app.mail.queued import QueueCounts
 from app.mail.smtp import CHECK_SECONDS, MAX_NOOPS
 from app.mail.spool import Spool
 from tests.conftest import MakeApp
-from tests.mail.conftest import Clock, MakeMailer, keep, letter
+from tests.mail.conftest import Clock, MakeMailer, keep, numbered
 from tests.mail.server import ACCOUNT, Act, Replies, SmtpServer
 from tests.waiting import wait_until
 
@@ -137,9 +137,9 @@ def health_of(app: Flask) -> MailHealth:
 def test_the_service_is_degraded_until_the_server_is_back_and_counts_what_is_undelivered(
     make_app: MakeApp, mail_dir: Path
 ) -> None:
-    path = mail_dir / keep(mail_dir, letter(1)).path
+    path = mail_dir / keep(mail_dir, numbered(1)).path
     path.rename(mail_dir / "cur" / f"{path.name}:2,S")  # as a mail reader does
-    keep(mail_dir, letter(2))
+    keep(mail_dir, numbered(2))
     (mail_dir / "new" / "1").touch()
     server = SmtpServer()
     app = make_app(collaborators=REAL, **server.environ)

@@ -23,7 +23,7 @@ from app.mail.message import Message
 from app.mail.redelivery import Redelivery
 from app.mail.spool import FOLDERS, PRIVATE_DIRECTORY, Spool, require_mail_dir
 from app.settings import SettingsError
-from tests.mail.conftest import CONTENT, NAMES, MailCommand, MakeMailer, keep, kept, letter
+from tests.mail.conftest import CONTENT, NAMES, MailCommand, MakeMailer, keep, kept, numbered
 from tests.mail.server import SmtpServer
 
 NAME = f"1700000000000000000.7.3{NAMES['waiting']}"
@@ -53,7 +53,7 @@ def test_a_message_is_stored_as_a_mail_reader_finds_it_and_private_under_any_uma
 
 def test_a_store_is_made_with_its_parents_or_closed_to_others_and_keeps_what_it_holds(tmp_path: Path) -> None:
     made, open_to_others = tmp_path / "spool" / "web" / "mail", tmp_path / "mail"
-    keep(open_to_others, letter(1))
+    keep(open_to_others, numbered(1))
     open_to_others.chmod(0o755)
 
     for directory in (made, open_to_others):
@@ -131,7 +131,7 @@ def test_a_mail_dir_that_cannot_be_private_or_created_stops_the_start(
 def test_the_flags_of_a_mail_reader_and_the_move_to_cur_change_nothing(
     mail: MailCommand, mail_dir: Path, state: str
 ) -> None:
-    before = keep(mail_dir, letter(1), state)
+    before = keep(mail_dir, numbered(1), state)
     reader = mailbox.Maildir(mail_dir, create=False)
     ((key, message),) = reader.items()
     message.set_subdir("cur")
@@ -162,7 +162,7 @@ def test_what_the_service_has_not_named_or_is_no_file_is_ignored_and_left_alone(
         make(path)
         os.utime(path, (0, 0), follow_symlinks=False)  # it is old enough to be removed
     before = [os.lstat(path)[:7] for path in foreign]
-    keep(mail_dir, letter(1))
+    keep(mail_dir, numbered(1))
 
     assert mail("list").stderr == "1 undelivered\n"
     assert mail("drop", "--yes", "--state", "stored").stderr == "1 dropped\n"
@@ -233,7 +233,7 @@ def test_a_check_takes_the_way_of_a_message_and_leaves_nothing(mail_dir: Path, c
 def test_a_command_opens_no_message_that_it_does_not_show_or_delete_so_a_large_store_is_quick(
     mail: MailCommand, mail_dir: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    keep(mail_dir, letter(1))
+    keep(mail_dir, numbered(1))
     calls = [Mock(wraps=os.open), Mock(wraps=open)]
     monkeypatch.setattr(os, "open", calls[0])
     monkeypatch.setattr(builtins, "open", calls[1])

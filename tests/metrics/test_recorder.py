@@ -25,7 +25,7 @@ from tests.api.test_request_log import REQUESTS
 from tests.conftest import MakeApp
 from tests.exposition import Samples
 from tests.factories import contact_body
-from tests.mail.conftest import letter
+from tests.mail.conftest import numbered
 from tests.mail.server import Act, Replies, SmtpServer
 from tests.monitoring.rules import JOB, RULES
 from tests.waiting import wait_until
@@ -230,7 +230,7 @@ def test_a_retry_counts_as_a_hand_over_and_under_the_state_that_the_message_has_
 ) -> None:
     with SmtpServer(replies) as relay:
         watched = watch(**relay.environ)
-        claim = Spool(tmp_path / "mail").store(letter(1))
+        claim = Spool(tmp_path / "mail").store(numbered(1))
         with suppress(OSError):
             watched.app.extensions["mailer"].redeliver(claim)
 
@@ -243,7 +243,7 @@ def test_a_retry_counts_as_a_hand_over_and_under_the_state_that_the_message_has_
 def test_messages_are_counted_by_their_state_and_the_oldest_has_an_age(watch: Watch, tmp_path: Path) -> None:
     begun, spool = time.time(), Spool(tmp_path / "mail")
     for number in range(3):
-        spool.store(letter(number)).release()
+        spool.store(numbered(number)).release()
     with SmtpServer({"MAIL": LATER}) as relay:
         samples = watch(**relay.environ).samples()
 

@@ -24,7 +24,7 @@ VISITORS = {
     "ventas": ("ñandú@correo.es", None),
     "distribuidor": ("用户@例子.公司", None),
 }
-"""The address of the visitor in each kind of form, and how a header without SMTPUTF8 can name it."""
+"""The address of the visitor in each form type, and how a header without SMTPUTF8 can name it."""
 
 
 def test_every_kind_of_form_arrives_encrypted_and_from_every_visitor(serve: Serve) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.mail.queued import State
 from app.mail.spool import Spool
-from tests.mail.conftest import kept, letter
+from tests.mail.conftest import kept, numbered
 from tests.mail.server import Act, SmtpServer
 from tests.server.gunicorn import Server, serving
 from tests.waiting import wait_until
@@ -54,7 +54,7 @@ def test_what_is_handed_over_when_the_service_is_told_to_stop_arrives(tmp_path: 
     """As many forms as can be under way, and a kept message, which takes no place of theirs."""
     forms = PLACES + WAITING
     hurried = {"GUNICORN_CMD_ARGS": "--config tests/server/hurried_gunicorn.py", "RETRY_SECONDS": "1"}
-    Spool(tmp_path / "mail").store(letter("kept")).release()
+    Spool(tmp_path / "mail").store(numbered("kept")).release()
     with (
         SmtpServer({"message": Act.HOLD}) as mail_server,
         serving(tmp_path, **mail_server.environ, **PATIENT, **hurried) as service,

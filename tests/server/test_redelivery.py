@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from app.mail.queued import State
-from tests.mail.conftest import arrived, keep, kept, letter
+from tests.mail.conftest import arrived, keep, kept, numbered
 from tests.mail.server import Act, SmtpServer
 from tests.ports import free_port
 from tests.server.gunicorn import Server, serving, started_workers
@@ -41,7 +41,7 @@ def relay(service: Server) -> Iterator[SmtpServer]:
 def leave(service: Server, name: str) -> None:
     """Leave a message whose turn has come. It appears at once, as the service's own do."""
     elsewhere = service.mail_dir.with_name("elsewhere")
-    message = keep(elsewhere, letter(name), age=7200)
+    message = keep(elsewhere, numbered(name), age=7200)
     (elsewhere / message.path).rename(service.mail_dir / message.path)
 
 
