@@ -1,4 +1,4 @@
-"""The settings of gunicorn, all from the environment. gunicorn reads this file by itself."""
+"""gunicorn's settings, some from the environment. gunicorn loads this file by default."""
 
 import logging
 import os
@@ -15,7 +15,7 @@ from app.release import RELEASE
 from app.settings import Settings
 
 settings = Settings.from_env(os.environ)
-create_storage(settings)  # A storage that cannot be used stops the start here, before any worker.
+create_storage(settings)  # An unusable storage stops the start here, before any worker.
 require_metrics(settings)
 
 bind = settings.bind
@@ -29,18 +29,18 @@ loglevel = settings.log_level
 # A delivery attempt may finish after the service is told to stop.
 graceful_timeout = int(settings.smtp_timeout) + 10
 
-# One request, one connection. gunicorn closes a kept connection when much of a body was not read or when it stops, and
-# a proxy would send the next request into it. Now each answer announces the close, whatever the proxy asks for.
+# One request per connection. gunicorn closes a kept connection when much of a body was not read or when it stops, and
+# a proxy would send the next request into it. So each response closes it, whatever the proxy asks for.
 keepalive = 0
 
-# A worker that finds no descriptor for a connection ends, and its requests with it. Each thread may have three: to the
-# mail server, to Redis, and a message's file. The rest, with what app/worker.py accepts beyond this, is below 100.
+# A worker without a free descriptor for a connection dies, and its requests with it. Each thread may use three: mail
+# server, Redis and a message's file. The rest, with those that app/worker.py accepts beyond this, is below 100.
 worker_connections = max(threads, min(1000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 3 * threads - 100))
 
 # A worker touches a file to show that it is alive. The disk of a container may be read-only.
 worker_tmp_dir = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - the file has no name
 
-# Only the app believes a proxy, as TRUSTED_PROXIES says. gunicorn itself would trust 127.0.0.1 and every peer on a unix
+# Only the app trusts proxies, by TRUSTED_PROXIES. gunicorn itself would trust 127.0.0.1 and every peer on a unix
 # socket.
 forwarded_allow_ips = ""
 secure_scheme_headers: dict[str, str] = {}
@@ -53,7 +53,7 @@ header_map = "refuse"
 # Each service on a machine would have a control socket, and each would have to be protected.
 control_socket_disable = True
 
-if "--check-config" in sys.argv:  # gunicorn calls no hook then, and the operator sees only what is wrong
+if "--check-config" in sys.argv:  # gunicorn runs no hooks then, and the operator sees only errors
     logging.disable()
     require_mail_dir(settings.mail_dir)
 
@@ -62,7 +62,7 @@ def on_starting(_server: Any) -> None:
     """Stop the start when MAIL_DIR takes no message. A reload goes on: mail is delivered even with a full disk."""
     require_mail_dir(settings.mail_dir)
     logger = logging.getLogger("gunicorn.error")
-    # gunicorn gives this variable to the new program of an upgrade, which listens beside the old one.
+    # gunicorn sets this variable for the new master of an upgrade, which listens with the old one.
     is_upgrade = "GUNICORN_PID" in os.environ
     # gunicorn itself would try for five seconds, with a line for each, and would not name the setting.
     if not is_upgrade and not settings.bind.startswith("unix:"):
@@ -71,7 +71,7 @@ def on_starting(_server: Any) -> None:
         if not is_upgrade:
             require_free("METRICS_BIND", settings.metrics_bind)
         metrics_listener(settings.metrics_bind)
-        logger.info("The metrics are at: http://%s", settings.metrics_bind)
+        logger.info("Metrics at: http://%s", settings.metrics_bind)
     logger.info("Public web interface %s", RELEASE)
 
 
@@ -87,8 +87,8 @@ def post_worker_init(_worker: Any) -> None:
 
 
 def worker_exit(_server: Any, _worker: Any) -> None:
-    """Close the connections to the other servers."""
-    if "wsgi" in sys.modules:  # not when the app could not be made
+    """Stop the threads; close the connections."""
+    if "wsgi" in sys.modules:  # not when creating the app failed
         from wsgi import app  # noqa: PLC0415 - as above
 
         app.extensions["background"].stop()

@@ -42,7 +42,7 @@ def create_app(
     limits: Limits | None = None,
     versions: Versions | None = None,
 ) -> Flask:
-    """The application. Collaborators that are not passed in are created from the settings.
+    """Create the app; collaborators that are not passed in come from the settings.
 
     Raises SettingsError when the environment cannot be used.
     """

@@ -26,7 +26,7 @@ class Loop:
         """Start the thread, once."""
         self._thread.start()
 
-    def pause(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Sleep during the work; only a stop cuts it short."""
         self._stopping.wait(seconds)
 
@@ -53,7 +53,7 @@ class Loop:
 
 
 class Background:
-    """The loops of a process, what it calls before they start, and what it closes after they have ended."""
+    """Starts and stops a process's loops; calls ``announce`` before and ``close`` after them."""
 
     def __init__(
         self, loops: Sequence[Loop], *, announce: Callable[[], None], close: Sequence[Callable[[], None]]

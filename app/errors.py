@@ -1,4 +1,4 @@
-"""The error catalogue: every code the service answers with, its status and its Spanish texts."""
+"""The error catalogue: every error code, its status and its Spanish texts."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -7,7 +7,7 @@ from typing import Any, Self
 
 
 class ErrorCode(StrEnum):
-    """The codes that clients branch on, each with its only HTTP status, its message and its hint."""
+    """The codes that clients branch on, each with one HTTP status, message and hint."""
 
     status: int
     message: str
@@ -120,7 +120,7 @@ class ErrorCode(StrEnum):
 
 @dataclass(eq=False, repr=False)
 class ApiError(Exception):
-    """A refusal. The error handlers answer the client with it, in the envelope."""
+    """An error response. The error handlers send it in the envelope."""
 
     code: ErrorCode
     _: KW_ONLY

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class FormTitle(NamedTuple):
-    """The Spanish title of a form type, and a word or two for the subject, of which a phone shows 30 characters."""
+    """The Spanish title of a form type, and a short one for the subject: a phone shows 30 characters of it."""
 
     full: str
     short: str
@@ -17,7 +17,7 @@ FORM_TITLES = {
     "onboarding": FormTitle("Alta de comercio", "Alta"),
     "distribuidor": FormTitle("Solicitud de distribuidor", "Distribuidor"),
 }
-"""By the value of form_type. Each has a setting SALES_EMAIL_<FORM_TYPE>."""
+"""The titles by form_type. Each has a setting SALES_EMAIL_<FORM_TYPE>."""
 FORM_TYPES = tuple(FORM_TITLES)
 UNKNOWN_FORM_TYPE = "-"
 

@@ -23,7 +23,7 @@ def add_time_and_request_id(record: logging.LogRecord) -> bool:
 def drop_exception_text(record: logging.LogRecord) -> bool:
     """A filter for loggers: keeps an exception's class and traceback, but not its text, which can quote a visitor.
 
-    So can the message: Flask's has the path, gunicorn's the request target.
+    The message can, too: Flask's has the path, gunicorn's the target.
     """
     if record.exc_info and record.exc_info[0]:
         where = request.endpoint if has_request_context() else None
@@ -34,12 +34,12 @@ def drop_exception_text(record: logging.LogRecord) -> bool:
 
 
 def drop_request_line(record: logging.LogRecord) -> bool:
-    """A filter for the logger of Flask's own server: drops its lines of requests, which show what a visitor typed."""
+    """A filter for the logger of Flask's own server: drops its request lines, which show what a visitor typed."""
     return not str(record.msg).endswith(('] "%s" %s %s', "] code %d, message %s"))
 
 
 def logging_config(settings: Settings) -> dict[str, Any]:
-    """The configuration for logging.config.dictConfig; gunicorn's own lines go the same way."""
+    """The configuration for logging.config.dictConfig; gunicorn's own lines use it, too."""
     level = settings.log_level.upper()
     names = {"levelname": "level", "name": "logger"}
     json = {"()": "pythonjsonlogger.json.JsonFormatter", "fmt": _LINE, "rename_fields": names}
@@ -52,9 +52,9 @@ def logging_config(settings: Settings) -> dict[str, Any]:
         "handlers": {"stderr": handler},
         "root": {"level": level, "handlers": ["stderr"]},
         "loggers": {
-            # Its debug lines show the targets of requests, which can hold personal data.
+            # Its debug lines show request targets, which can hold personal data.
             "gunicorn.error": {"level": "INFO" if level == "DEBUG" else level, "propagate": True},
-            # It shows what a visitor typed. Named here, it loses the handlers of gunicorn's own options.
+            # It shows what a visitor typed. This entry removes the handlers of gunicorn's own options.
             "gunicorn.access": {"level": "CRITICAL"},
             # Its lines below a warning show origins and paths.
             "flask_cors": {"level": "WARNING"},

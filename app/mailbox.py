@@ -1,4 +1,4 @@
-"""The operator's mailboxes (RFC 5322, section 3.4)."""
+"""Parsing of mailboxes (RFC 5322, section 3.4)."""
 
 import re
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Mailbox:
 def parse_mailbox(raw: str) -> Mailbox:
     """One mailbox: an address, or a name and the address in angle brackets; raises ValueError for anything else.
 
-    A name with a character that has a meaning in a header, such as a comma, stands in double quotes.
+    A name with a character that is special in a header, such as a comma, needs double quotes.
     """
     if not (named := _NAMED.fullmatch(raw)):
         return Mailbox(_address(raw))

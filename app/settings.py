@@ -1,4 +1,4 @@
-"""The settings: the environment is read once, and all faults are reported at once."""
+"""The settings, read from the environment once; all errors are reported together."""
 
 import os
 import re
@@ -28,8 +28,8 @@ LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 T = TypeVar("T")
 
-NOBODY = "ventas@localhost"  # the recipient of messages when none is set: without a mail server they are stored
-BASE_URL = "an http or https address without query or fragment, whose path has no empty segment and no . or .."
+DEFAULT_RECIPIENT = "ventas@localhost"  # without a mail server, when messages are stored
+BASE_URL = "an http or https URL without query or fragment, whose path has no empty segment and no . or .."
 NAMED = 'alone or after a name, as in Formulario web <web@example.com> or "Ventas, Uruguay" <ventas@example.com>'
 MAILBOXES = f"e-mail addresses separated by commas, each {NAMED}"
 TEXT = "text without control characters"
@@ -37,26 +37,26 @@ CREDENTIAL = "ASCII text without control characters"
 
 
 class SettingsError(SystemExit):
-    """The environment cannot be used, as standard error says at once, in a line for each fault.
+    """The environment is invalid; standard error gets one line for each error at once.
 
     A ``SystemExit``, so that gunicorn, the flask command and a plain import all stop without a traceback and with exit
-    status 78 (EX_CONFIG of sysexits.h). ``flask mail status``, which Nagios reads, stops in its own way.
+    status 78 (EX_CONFIG of sysexits.h). For Nagios, ``flask mail status`` exits with status 2.
     """
 
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__("\n".join(faults))
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__("\n".join(errors))
         self.code = os.EX_CONFIG
-        with suppress(OSError):  # it may be a file on the disk that is full
+        with suppress(OSError):  # it may be a file on a full disk
             print(self, file=sys.stderr)  # noqa: T201 - there is no log yet
         if sys.argv[-2:] == ["mail", "status"]:
             self.code = 2
-            print(f"CRITICAL - the settings cannot be used: {'; '.join(faults)}")  # noqa: T201
+            print(f"CRITICAL - invalid settings: {'; '.join(errors)}")  # noqa: T201
 
 
 def missing_extra(variable: str, extra: str) -> SettingsError:
-    """The fault of a variable that is set while the optional libraries that it needs are not installed."""
+    """The error for a variable whose optional libraries are not installed."""
     install = f".venv/bin/python -m pip install --require-hashes -r requirements/{extra}.txt"
-    return SettingsError([f"{variable} is set: requires the extra [{extra}], {install}"])
+    return SettingsError([f"{variable} needs the extra [{extra}]: run {install}"])
 
 
 def _matching(pattern: str, convert: Callable[[str], T]) -> Callable[[str], T]:
@@ -69,10 +69,10 @@ def _matching(pattern: str, convert: Callable[[str], T]) -> Callable[[str], T]:
 
 
 _name = _matching(r"[A-Za-z0-9._-]+", str)
-# SASL allows more than ASCII (RFC 4616), but smtplib does not. The start reports it, not the first message.
+# SASL allows more than ASCII (RFC 4616), but smtplib does not. So it fails at the start, not later.
 _credential = _matching(r"[ -~]+", str)
 _date = _matching(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", date.fromisoformat)
-# The letters of IANA's names. Other files and folders beside the zones, such as localtime, begin with a small one.
+# The characters of IANA's names. Other files and folders there, such as localtime, begin in lower case.
 _time_zone = _matching(r"[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*", ZoneInfo)
 # The characters of RFC 3986; none of them can end the <...> of a Link field.
 _reference = _matching(r"(https?:/)?/[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+", str)
@@ -109,13 +109,13 @@ def _seconds(raw: str) -> float:
 
 
 def parse_base_url(raw: str) -> str:
-    """The address without a slash at its end. Raises ValueError when it is no base address of the service."""
-    # Clients resolve addresses against it, which removes "." and ".." (RFC 3986, section 5.2.4). A path that begins
+    """The base URL without a trailing slash; raises ValueError when it is not valid."""
+    # Clients resolve URLs against it, which removes "." and ".." (RFC 3986, section 5.2.4). A path that begins
     # with "//" names another host.
     segments = r"(/(?!\.\.?(/|$))[A-Za-z0-9._~-]+)*"
     if not re.fullmatch(rf"https?://[A-Za-z0-9.\-\[\]:]+{segments}/*", raw) or not urlsplit(raw).hostname:
         raise ValueError
-    _ = urlsplit(raw).port  # raises ValueError when it is not a port
+    _ = urlsplit(raw).port  # raises ValueError for an invalid port
     return raw.rstrip("/")
 
 
@@ -123,7 +123,7 @@ def _origins(raw: str) -> tuple[str, ...]:
     origins = tuple(part.strip().lower() for part in raw.split(","))
     if raw != "*" and any(parse_base_url(origin) != origin or urlsplit(origin).path for origin in origins):
         raise ValueError
-    # A browser leaves the default port of a scheme out.
+    # A browser omits a scheme's default port.
     return tuple(re.sub(r"^(http:.*):80$|^(https:.*):443$", r"\1\2", origin) for origin in origins)
 
 
@@ -142,7 +142,7 @@ def _bind(raw: str) -> str:
 
 
 def setting(convert: Callable[[str], object], default: str | None, accepted: str, *, secret: bool = False) -> Any:
-    """A field of Settings, whose default is text as an operator would write it and is converted like any other."""
+    """A field of Settings; its default is text as an operator would write it, converted like any value."""
     return field(repr=not secret, metadata={"convert": convert, "default": default, "accepted": accepted})
 
 
@@ -153,7 +153,7 @@ def choice(literal: Any, default: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of the service, each read from the variable of its name; docs/settings.md describes them."""
+    """The service's settings, each read from the variable of that name; docs/settings.md describes them."""
 
     smtp_host: str | None = setting(_host, None, "a host name or an IP address")
     smtp_port: int = setting(_whole_number(1, 65535), "587", "a port from 1 to 65535")
@@ -162,12 +162,12 @@ class Settings:
     smtp_password: str | None = setting(_credential, None, CREDENTIAL, secret=True)
     smtp_timeout: float = setting(_seconds, "10", f"seconds, above 0 and at most {MAX_TIMEOUT}")
     """Seconds for a whole delivery attempt."""
-    sales_email: tuple[Mailbox, ...] = setting(parse_mailboxes, NOBODY, MAILBOXES)
+    sales_email: tuple[Mailbox, ...] = setting(parse_mailboxes, DEFAULT_RECIPIENT, MAILBOXES)
     sales_email_of: Mapping[str, tuple[Mailbox, ...] | None] = setting(parse_mailboxes, None, MAILBOXES)
     """The recipients of each form type, from SALES_EMAIL_<FORM_TYPE>; None for those of SALES_EMAIL."""
     mail_from: Mailbox = setting(parse_mailbox, "web@localhost", f"one e-mail address, {NAMED}")
     mail_timezone: ZoneInfo = setting(_time_zone, "UTC", "an IANA time zone such as America/Montevideo")
-    """The time zone in which messages show and date their time."""
+    """The time zone of a message's Date and displayed time."""
     mail_dir: Path = setting(_path, "var/mail", TEXT)
     public_base_url: str | None = setting(parse_base_url, None, BASE_URL)
     cors_origins: tuple[str, ...] = setting(
@@ -178,7 +178,7 @@ class Settings:
     api_name: str = setting(_text, "Public API", TEXT)
     api_v1_deprecated_on: date | None = setting(_date, None, "a date, YYYY-MM-DD")
     api_v1_sunset_on: date | None = setting(_date, None, "a date, YYYY-MM-DD")
-    api_v1_successor: str | None = setting(_reference, None, "an http or https address or a path that begins with /")
+    api_v1_successor: str | None = setting(_reference, None, "an http or https URL or a path that begins with /")
     log_format: LogFormat = choice(LogFormat, "text")
     log_level: LogLevel = choice(LogLevel, "info")
     bind: str = setting(_bind, "127.0.0.1:8000", "HOST:PORT or unix:PATH")
@@ -188,13 +188,13 @@ class Settings:
 
     @property
     def has_mail_server(self) -> bool:
-        """True when messages are sent. Without one, as in development, they are stored."""
+        """True when SMTP_HOST is set. If not (development), messages are stored."""
         return self.smtp_host is not None
 
     @property
-    def names_recipients(self) -> bool:
-        """True when SALES_EMAIL or that of a form type is set."""
-        return any(mailbox.address != NOBODY for mailbox in self.all_recipients)
+    def has_recipients(self) -> bool:
+        """True when SALES_EMAIL or a form type's own is set."""
+        return any(mailbox.address != DEFAULT_RECIPIENT for mailbox in self.all_recipients)
 
     def recipients(self, form_type: str) -> tuple[Mailbox, ...]:
         """The recipients of this form type, in the header and in the envelope."""
@@ -210,12 +210,12 @@ class Settings:
     def from_env(cls, environ: Mapping[str, str]) -> Self:
         """Read and check every variable. Nothing is created or changed.
 
-        An empty variable counts as not set. Raises SettingsError with one line per fault that names the variable, the
-        value and what is accepted.
+        An empty variable counts as not set. Raises SettingsError with one line per error: the variable, its value and
+        what is accepted.
         """
         given: dict[str, str] = {}
         values: dict[str, Any] = {}
-        faults = []
+        errors = []
         for name, each in VARIABLES.items():
             if (raw := environ.get(name, "")).strip():
                 given[name] = raw.strip() if each.repr else raw  # a password may end with a space
@@ -224,12 +224,12 @@ class Settings:
                 values[name] = None if text is None else each.metadata["convert"](text)
             except (ValueError, OSError, ZoneInfoNotFoundError):
                 shown = repr(text) if each.repr else "(hidden)"
-                faults.append(f"{name}={shown}: expected {each.metadata['accepted']}")
+                errors.append(f"{name}={shown}: expected {each.metadata['accepted']}")
         if "SMTP_SECURITY" not in given and values.get("SMTP_PORT") in USUAL_SECURITY:
             values["SMTP_SECURITY"] = USUAL_SECURITY[values["SMTP_PORT"]]
-        faults += _contradictions(given, values)
-        if faults:
-            raise SettingsError(faults)
+        errors += _contradictions(given, values)
+        if errors:
+            raise SettingsError(errors)
         by_form_type = {form_type: values.pop(name) for form_type, name in BY_FORM_TYPE.items()}
         return cls(sales_email_of=by_form_type, **{name.lower(): value for name, value in values.items()})
 
@@ -259,14 +259,13 @@ def _contradictions(given: Mapping[str, str], values: Mapping[str, Any]) -> Iter
     workers = values.get("WORKERS", 1)
     if workers > 1 and "METRICS_BIND" in given:
         yield (
-            f"WORKERS='{workers}': expected 1 with METRICS_BIND, which shows the numbers of one worker only; run"
+            f"WORKERS='{workers}': expected 1 with METRICS_BIND, which shows the metrics of one worker only; run"
             " several services instead"
         )
     if workers > 1 and "RATE_LIMIT_STORAGE" not in given:
         yield (
             f"WORKERS='{workers}': expected 1 without RATE_LIMIT_STORAGE, because each worker would grant every client"
-            " the whole quota; either set it, or run several services of one worker each behind nginx's hash of the"
-            " client's address"
+            " the whole quota; either set it, or run several one-worker services behind nginx, hashed by client address"
         )
 
 

@@ -11,10 +11,10 @@ from app.settings import Settings
 API_ROOT = "/api"
 
 V1 = "v1"
-"""The first version, whose contract the legacy contact path has, too."""
+"""The first version; the legacy contact path has the same contract."""
 
 DEPRECATION = "true"
-"""Value of the Deprecation field. The specification says so; RFC 9745 as published wants a date."""
+"""The Deprecation field's value in the specification; RFC 9745 as published wants a date."""
 
 
 class Status(StrEnum):
@@ -55,7 +55,7 @@ class Version:
 
 
 class Versions(dict[str, Version]):
-    """The registry: every version that was ever published, by its name, oldest first. The last one is current."""
+    """The registry: every version ever published, by its name, oldest first. The last one is current."""
 
     def __init__(self, *versions: Version) -> None:
         super().__init__({version.name: version for version in versions})
@@ -63,7 +63,7 @@ class Versions(dict[str, Version]):
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """The registry with v1 in the life cycle that the settings announce."""
+        """The registry with v1 and its life cycle from the settings."""
         lifecycle = None
         if settings.api_v1_deprecated_on and settings.api_v1_sunset_on and settings.api_v1_successor:
             lifecycle = Lifecycle(settings.api_v1_deprecated_on, settings.api_v1_sunset_on, settings.api_v1_successor)

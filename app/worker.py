@@ -9,9 +9,8 @@ from gunicorn.workers.gthread import ThreadWorker
 from werkzeug import Response
 from werkzeug.test import EnvironBuilder
 
-# Names that gunicorn does not document, so each release may break them: gthread.ThreadWorker with handle_error
-# (gunicorn's issue 993), wsgi, alive, and accept and set_accept_enabled (issue 3397). gunicorn.conf.py looks at
-# GUNICORN_PID.
+# Undocumented names of gunicorn, which any release may break: gthread.ThreadWorker with handle_error (gunicorn's issue
+# 993), wsgi, alive, and accept and set_accept_enabled (issue 3397). gunicorn.conf.py reads GUNICORN_PID.
 
 AT_ONCE = 32
 """Connections that are accepted in one go. gunicorn.conf.py reserves descriptors for them."""
@@ -37,14 +36,14 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no t
         super().set_accept_enabled(enabled)
 
     def handle_error(self, req: object, client: socket.socket, addr: object, exc: BaseException) -> None:
-        """Answer a request that could not be parsed: it has no ``req``."""
+        """Answer an unparsable request, for which ``req`` is None."""
         if req is not None:
             super().handle_error(req, client, addr, exc)  # an error outside the app
             return
         # gunicorn would log the address and a piece of the request, which can be personal data.
         logger.warning("malformed request refused: %s", type(exc).__name__)
         environ = EnvironBuilder().get_environ()
-        # The app refuses an empty path as malformed. A unix socket tells no address.
+        # The app refuses an empty path as malformed. A unix socket has no address.
         environ |= {"PATH_INFO": "", "REMOTE_ADDR": addr[0] if isinstance(addr, tuple) else ""}
         response = Response.from_app(self.wsgi, environ, buffered=True)
         fields = [("Date", formatdate(usegmt=True)), ("Connection", "close"), *response.get_wsgi_headers(environ)]

@@ -97,7 +97,7 @@ def test_a_stop_ends_a_pause_within_the_work_and_a_wake_does_not() -> None:
     over = threading.Event()
 
     def work() -> float:
-        loop.pause(3600)
+        loop.sleep(3600)
         over.set()
         return 0
 

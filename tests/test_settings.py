@@ -325,7 +325,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, str], list[str]]] = {
     "the end of the calendar": (lifecycle("9999-12-01", "9999-12-31"), [TOO_SOON.format("9999-12-31")]),
     "workers without a shared storage": (
         {"WORKERS": "2"},
-        ["WORKERS='2': expected 1 without RATE_LIMIT_STORAGE.*either set it.*behind nginx's hash.*"],
+        ["WORKERS='2': expected 1 without RATE_LIMIT_STORAGE.*either set it.*behind nginx, hashed.*"],
     ),
     "workers with metrics": (
         {"WORKERS": "2", "METRICS_BIND": "127.0.0.1:9110"} | SHARED,

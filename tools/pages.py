@@ -1,4 +1,4 @@
-"""Write what the code knows into the pages, nginx's files and the example of the settings."""
+"""Update the facts that come from the code in the pages, nginx's files and the example settings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NUMBERS: dict[str, dict[str, object]] = {
         r"(?<=given up after )\d+(?= days)": GIVE_UP_AFTER // 86_400,
         r"(?<=later )\d+(?= minutes)": LONGEST_PAUSE // 60,
         r"(?<=after a failure one every )\d+": round(redelivery.LONGEST_GAP),
-        r"(?<=tried for )\d+": round(redelivery.SILENCE) // 60,
+        r"(?<=tried for )\d+": round(redelivery.IN_DOUBT_PAUSE) // 60,
         r"(?<=`tmp/` after )\d+(?= hours)": UNFINISHED_SECONDS // 3600,
         r"(?<=the mail server every )\d+": round(health.CHECK_INTERVAL),
     },
@@ -53,11 +53,11 @@ IN_WORDS = {
     "PUBLIC_BASE_URL": "from the request",
     "RATE_LIMIT_STORAGE": "in the process",
 }
-"""The defaults that the table describes in place of showing them."""
+"""The defaults that the table describes instead of showing them."""
 
 
 def readme(page: str) -> str:
-    """README with its tables. What a row means stays as it is written there; a new row has the code's own words."""
+    """README with its tables updated. The text of existing rows stays; a new row gets the code's text."""
     document = json.loads(DOCUMENT_FILE.read_bytes())
     page = table(
         page,
@@ -94,7 +94,7 @@ def readme(page: str) -> str:
 
 
 def settings(page: str) -> str:
-    """docs/settings.md with its table, in the same way."""
+    """docs/settings.md with its table updated in the same way."""
     words = {name: each.metadata["accepted"] for name, each in VARIABLES.items()}
     words |= dict.fromkeys(BY_FORM_TYPE.values(), "Likewise")
     page = table(
@@ -108,7 +108,7 @@ def _as_json(body: envelope.Body) -> str:
 
 
 def table(page: str, name: str, rows: dict[tuple[str, ...], str]) -> str:
-    """The page with a row for each of these keys. The words of the last column stay; a new row has the given ones."""
+    """The page with a row for each key. Texts in the last column stay; a new row gets the given one."""
     head = rf"(<!-- make docs: {name} -->\n\n.*\n\|[-|]+\|\n)"
     written = dict(re.findall(r"^\| (.+?) \|(?:.*\|)? (.*) \|$", re.split(head, page)[-1], re.MULTILINE))
     lines = (f"| {' | '.join(key)} | {written.get(key[0], words)} |\n" for key, words in rows.items())
@@ -116,7 +116,7 @@ def table(page: str, name: str, rows: dict[tuple[str, ...], str]) -> str:
 
 
 def _rules(name: str) -> tuple[str, str]:
-    """The cells of a field in the columns Required and Takes."""
+    """A field's cells in the columns Required and Takes."""
     field = FIELDS[name]
     choices = [", ".join(rule.choices) for rule in field.validators if isinstance(rule, OneOf)]
     takes = f"{LENGTHS[name]} characters" if name in LENGTHS else "".join(choices)
@@ -128,9 +128,9 @@ def _read_as(name: str) -> str:
 
 
 def example(text: str) -> str:
-    """The example with the default of each setting that stands in a comment, and with each kind of form.
+    """The example settings, with the default of each commented setting and with a line for each form type.
 
-    Those of v1's end have none and show a value. BIND stays empty, because the unit sets it.
+    The settings for v1's end have no defaults and show a value. BIND stays empty, because the unit sets it.
     """
     kinds = "".join(f"#{name}=\n" for name in BY_FORM_TYPE.values())
     text = put(text, r"(?:#SALES_EMAIL_\w+=\n)+", kinds)
@@ -139,7 +139,7 @@ def example(text: str) -> str:
 
 
 def nginx_answers(text: str) -> str:
-    """The errors that nginx answers itself: the envelope, with the details that stand there."""
+    """Nginx's own error responses: the envelope, with the details that the file already has."""
 
     def write(found: re.Match[str]) -> str:
         written = json.loads(found["body"])["error"]

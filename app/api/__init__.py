@@ -1,1 +1,1 @@
-"""Everything that speaks HTTP."""
+"""The HTTP API."""

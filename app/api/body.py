@@ -10,9 +10,8 @@ from urllib.parse import parse_qs
 from app.contact.schema import FIELDS
 from app.errors import ApiError, ErrorCode
 
-MAX_BODY_BYTES = 64 * 1024  # the longest body of a request; the hint of invalid_body says it, too
-
-MAX_NESTING = 32  # levels of arrays and objects in a JSON body; code that walks deeper ones could exhaust the stack
+MAX_BODY_BYTES = 64 * 1024  # the longest body of a request; the hint of invalid_body names it
+MAX_NESTING = 32  # levels of arrays and objects in a JSON body; deeper ones could exhaust the stack
 
 Reason = Literal[
     "content_type", "empty", "too_large", "incomplete", "encoding", "syntax", "nesting", "not_an_object", "http"
@@ -21,7 +20,7 @@ Reason = Literal[
 
 
 def invalid_body(reason: Reason) -> ApiError:
-    """The error of a body, or of a whole request, that cannot be read."""
+    """The error for a body, or a whole request, that cannot be read."""
     return ApiError(ErrorCode.INVALID_BODY, details={"reason": reason})
 
 
@@ -33,7 +32,7 @@ def read_fields(environ: dict[str, Any]) -> dict[str, Any]:
         raise invalid_body("content_type")
     raw = _read(environ)
     try:
-        # Neither a byte order mark (RFC 8259, section 8.1) nor the line end of a file is a part of the text.
+        # Neither a byte order mark (RFC 8259, section 8.1) nor the line end of a file is part of the text.
         text = re.sub(r"\r?\n\Z", "", raw.decode("utf-8-sig"))
         if not text:
             raise invalid_body("empty")
@@ -102,11 +101,11 @@ def _finite(literal: str) -> float:
     return number
 
 
-def _is_nested_too_deep(container: Any, deeper: int = MAX_NESTING - 1) -> bool:
-    """True when arrays and objects nest more than ``deeper`` levels below it."""
+def _is_nested_too_deep(container: Any, levels_left: int = MAX_NESTING - 1) -> bool:
+    """True when arrays and objects nest more than ``levels_left`` levels below it."""
     children = container.values() if isinstance(container, dict) else container
     nested = (child for child in children if isinstance(child, (dict, list)))
-    return any(deeper == 0 or _is_nested_too_deep(child, deeper - 1) for child in nested)
+    return any(levels_left == 0 or _is_nested_too_deep(child, levels_left - 1) for child in nested)
 
 
 def _has_lone_surrogate(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Who asks, and under which address: the trusted X-Forwarded-* have been applied by ProxyFix."""
+"""The client and base URL of a request, after ProxyFix has applied the trusted X-Forwarded-*."""
 
 import logging
 import re
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Clients:
-    """The client, the request id and the base URL of a WSGI environ (PEP 3333)."""
+    """Reads client, request id and base URL from a WSGI environ (PEP 3333)."""
 
     def __init__(self, settings: Settings) -> None:
         self._public_base_url = settings.public_base_url
@@ -25,7 +25,7 @@ class Clients:
         self._warns = not self._trusts_proxies
 
     def key(self, environ: dict[str, Any]) -> bytes:
-        """The key that the limiters count the client under."""
+        """The key under which limiters count the client."""
         if self._warns and ("HTTP_X_FORWARDED_FOR" in environ or not environ.get("REMOTE_ADDR")):
             self._warns = False
             logger.warning(
@@ -52,7 +52,7 @@ def client_key(environ: dict[str, Any]) -> bytes:
     return _pack(environ.get("REMOTE_ADDR") or "") or _pack(peer) or peer.encode(errors="replace")
 
 
-def truncated(key: bytes) -> str:
+def network_of(key: bytes) -> str:
     """A client's network as the log may show it: /24 for IPv4, /48 for IPv6."""
     if len(key) == _IPV4_BYTES:
         return f"{key[0]}.{key[1]}.{key[2]}.0/24"

@@ -12,7 +12,7 @@ EXPOSED = (
 
 
 def allow_origins(app: Flask, origins: tuple[str, ...], contact_paths: frozenset[str]) -> None:
-    """Let pages of these origins, or of all with ``*``, send forms, read the rest and see our header fields."""
+    """Let pages of these origins (``*``: all) send forms, GET the other paths and see EXPOSED header fields."""
     sending = {"methods": ["OPTIONS", "POST"]}
     CORS(
         app,

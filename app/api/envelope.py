@@ -1,4 +1,4 @@
-"""The two bodies that the service answers with: success and error."""
+"""The two response bodies of the service: success and error."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def success(**members: str | Body) -> Body:
 
 
 def failure(error: ApiError, *, retry_after: int | None, docs: str) -> Body:
-    """The body of a request that was refused; ``docs`` is the address of the OpenAPI description."""
+    """The body of a request that was refused; ``docs`` is the URL of the OpenAPI document."""
     code = error.code
     always = {"code": code, "message": code.message, "status": code.status, "hint": code.hint}
     extra = {"details": error.details, "retry_after_seconds": retry_after, "allowed_values": error.allowed_values}

@@ -47,7 +47,7 @@ def register_error_handlers(app: Flask, *, clients: Clients, quotas: Quotas, ver
 
 
 def _translate(error: HTTPException, path: str, versions: Versions) -> ApiError:
-    """The catalogue's row for an exception that werkzeug or Flask raised."""
+    """The ApiError for an exception that werkzeug or Flask raised."""
     if isinstance(error, MethodNotAllowed):
         return ApiError(ErrorCode.METHOD_NOT_ALLOWED)
     if isinstance(error, NotFound):

@@ -34,7 +34,7 @@ class Hooks:
         self._on_finish = on_finish
         base_url = settings.public_base_url
         # Without PUBLIC_BASE_URL the document names the host that the client sent, so only that client may cache it.
-        self._caching_of_document = f"{'public' if base_url else 'private'}, max-age=300"
+        self._document_cache_control = f"{'public' if base_url else 'private'}, max-age=300"
         self._service_desc = f'<{urlsplit(base_url or "").path}{DOCUMENT}>; rel="service-desc"'
         """Points from the API to its description (RFC 8631, section 4)."""
 
@@ -45,7 +45,7 @@ class Hooks:
         request.id = self._clients.request_id(environ) or request.id
         request.client = self._clients.key(environ)
         request.version = version = self._versions.at(path)
-        # Werkzeug routes a path with exactly one leading slash, and redirects one that lacks its final slash.
+        # Werkzeug folds leading slashes before routing, and redirects a path without its final slash.
         if path != "/" + path.lstrip("/") or isinstance(request.routing_exception, RequestRedirect):
             request.url_rule, request.routing_exception = None, NotFound()
         if request.is_malformed:
@@ -63,7 +63,7 @@ class Hooks:
         unversioned = V1 if path == LEGACY_CONTACT else self._versions.current.name
         is_document = path == DOCUMENT and status in (HTTPStatus.OK, HTTPStatus.NOT_MODIFIED)
         headers["API-Version"] = version.name if version else unversioned
-        headers["Cache-Control"] = self._caching_of_document if is_document else "no-store"
+        headers["Cache-Control"] = self._document_cache_control if is_document else "no-store"
         headers["Vary"] = "Accept, Accept-Encoding, Origin"
         headers["X-Content-Type-Options"] = "nosniff"
         headers["X-Request-ID"] = request.id

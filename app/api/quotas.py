@@ -1,4 +1,4 @@
-"""The quotas: which of them a request counts against, and the header fields that state what is left."""
+"""The quotas: which ones a request counts against, and the header fields with what is left."""
 
 import time
 from http import HTTPStatus
@@ -38,7 +38,7 @@ class Quotas:
             raise ApiError(ErrorCode.RATE_LIMIT)
 
     def header_fields(self, request: Request, status: int) -> list[tuple[str, str]]:
-        """The fields of the decision that refused the request, else of the state of the path's quota."""
+        """The fields of the request's decision, or of the present state of the path's quota."""
         decision = request.decision
         on_contact_path = request.path in self._contact_paths
         # A submission may have waited for the mail server, so its quota has changed since.

@@ -1,6 +1,6 @@
-"""The request, what the service knows of it, its query parameters and its log line.
+"""The request with its attributes, its query parameters and its log line.
 
-No method or route name in the log or in the metrics is a client's own.
+Clients choose no method or route name in the log or the metrics.
 """
 
 import logging
@@ -15,7 +15,7 @@ import flask
 from werkzeug.exceptions import MethodNotAllowed
 from werkzeug.local import LocalProxy
 
-from app.api.client import truncated
+from app.api.client import network_of
 from app.api.paths import is_under_api
 from app.errors import ApiError, ErrorCode
 from app.forms import UNKNOWN_FORM_TYPE, Outcome
@@ -40,7 +40,7 @@ class Request(flask.Request):
 
     def __init__(self, environ: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         super().__init__(environ, *args, **kwargs)
-        self.begun = time.perf_counter()
+        self.started_at = time.perf_counter()
         self.id = uuid.uuid4().hex
         # Werkzeug folds leading slashes and adds a missing one. Quotas, sunset, header fields and log use the path
         # exactly as it arrived.
@@ -48,7 +48,7 @@ class Request(flask.Request):
 
     @property
     def is_malformed(self) -> bool:
-        """True for a request whose path does not begin with a slash, as of one that gunicorn could not parse."""
+        """True when the path does not begin with a slash, as for a request that gunicorn could not parse."""
         return not self.path.startswith("/")
 
     @property
@@ -58,7 +58,7 @@ class Request(flask.Request):
 
     @cached_property
     def route(self) -> str:
-        """The rule of the path, even if the method is refused; a class for an unknown path."""
+        """The path's URL rule, even if the method is refused; a word for an unknown path."""
         rule, refusal = self.url_rule, self.routing_exception
         if isinstance(refusal, MethodNotAllowed) and refusal.valid_methods:
             adapter = flask.current_app.create_url_adapter(self)
@@ -100,7 +100,7 @@ def log_request(request: Request, status: int) -> None:
         "route": request.route,
         "status": status,
         "code": request.error_code,
-        "duration_ms": round((time.perf_counter() - request.begun) * 1000, 1),
-        "client": truncated(request.client),
+        "duration_ms": round((time.perf_counter() - request.started_at) * 1000, 1),
+        "client": network_of(request.client),
     }
     logger.info("%s %s %s %s %s ms %s", *parts.values(), extra=parts)

@@ -26,7 +26,7 @@ VERBOSE = QueryParameter("verbose", ("true", "false"))
 
 
 def create_contact_view(service: ContactService, quotas: Quotas) -> Callable[[], Body]:
-    """The contact view, the same under the versioned path and under its legacy alias.
+    """The contact view, shared by the versioned path and its legacy alias.
 
     Every POST within the contact quota counts, even if its form is refused.
     """
@@ -46,7 +46,7 @@ def create_contact_view(service: ContactService, quotas: Quotas) -> Callable[[],
 def create_v1_blueprint(
     version: Version, *, contact: Callable[[], Body], health: MailHealth, storage: Storage
 ) -> Blueprint:
-    """The blueprint, mounted at the version's base path."""
+    """Version 1's blueprint, mounted at its base path."""
     blueprint = Blueprint("v1", __name__, url_prefix=version.base_path)
     started_at = time.monotonic()
     endpoints = [

@@ -10,8 +10,8 @@ CAPTCHA_LENGTH = 5
 def check_age(rendered_at: int | None, now: int) -> None:
     """Refuse a form that was sent faster than a person can fill it in, or too late; both times in epoch milliseconds.
 
-    Raises ApiError too_fast. Its ``retry_after`` is the wait until the form is old enough, or a new form if this one
-    has expired.
+    Raises ApiError too_fast. Its ``retry_after`` is the wait until the form is old enough, or a new one if it has
+    expired.
     """
     if rendered_at is None:
         return
@@ -28,6 +28,6 @@ def check_captcha(expected: str | None, typed: str | None) -> None:
     if expected is None and typed is None:
         return
     expected, typed = expected or "", typed or ""
-    # The length is checked apart, because case folding can change it: ß folds into ss.
+    # The length is checked, too, because case folding can change it: ß becomes ss.
     if expected.casefold() != typed.casefold() or not len(expected) == len(typed) == CAPTCHA_LENGTH:
         raise ApiError(ErrorCode.BAD_CAPTCHA)

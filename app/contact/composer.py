@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from app.contact.content import Content, describe
 from app.contact.visible_text import direction, isolated
-from app.mail.message import Message, encode_mailboxes, encode_text, reference, write
+from app.mail.message import Message, build, encode_mailboxes, encode_text, reference
 from app.mailbox import Mailbox
 
 # Python 3.11's email package parses a display name and writes it back without quotes. Whatever follows one of these
@@ -29,8 +29,8 @@ _DIRECTED = Markup('<span dir="{}">{}</span>')
 
 
 def _directed(line: str) -> str:
-    way = direction(line)
-    return _DIRECTED.format(way, line) if way else line
+    dir_value = direction(line)
+    return _DIRECTED.format(dir_value, line) if dir_value else line
 
 
 def _html(text: str) -> Markup:
@@ -75,16 +75,16 @@ class Composer:
             ("Message-ID", message_id),
             # MS-OXCMAIL, section 2.1.3.2.20. "All" would suppress bounces, too, and help desks drop Auto-Submitted.
             ("X-Auto-Response-Suppress", "OOF, AutoReply"),
-            # For the rules of a mailbox.
+            # For a mailbox's filters.
             ("X-Form-Type", values["form_type"]),
             ("X-Reference", content.reference),
         ]
         parts = {"plain": TEXT.render(content=content), "html": HTML.render(content=content)}
-        return Message(message_id, write(headers, parts), values["form_type"])
+        return Message(message_id, build(headers, parts), values["form_type"])
 
 
 def _received(at: datetime, zone: str) -> str:
-    """The line that says when and from where a message came, with the city and the offset of the time zone."""
+    """The line with the time at which a form was received, and the time zone's city and offset."""
     # str() of a fixed offset is UTC, UTC-03:00 or UTC+05:30.
     offset = re.sub(r"(?<=[+-])0|:00$", "", str(timezone(at.utcoffset() or timedelta())))
     city = zone.rpartition("/")[2].replace("_", " ")

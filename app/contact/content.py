@@ -1,4 +1,4 @@
-"""The content of a message: what the sales team reads of a submission, in its order."""
+"""The content of a message: the parts of a submission, in display order."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from app.forms import FORM_TITLES
 MESSAGE = "mensaje"
 
 SENDER = {name: label for name, label in LABELS.items() if name != MESSAGE}
-"""The labels of the fields that say who writes, in the order of the message."""
+"""The labels of the sender's fields, in the order of the message."""
 
 ASKED = {
     "tema": "Tema",
@@ -22,7 +22,7 @@ ASKED = {
     "sector": "Sector",
     "volumen_mensual": "Volumen mensual",
 }
-"""The labels of the fields that one form type asks for; the example form has the same."""
+"""The labels of a form type's own fields; the example form has the same."""
 
 NOTICE = "aviso"  # a note from the form: this message corrects the one with that reference, or may be a duplicate
 
@@ -34,12 +34,12 @@ SUBJECT_LENGTH = 120  # the longest subject in characters, so that a list of mes
 PREVIEW_LENGTH = 140
 """The longest preview, in characters. Mail programs show fewer."""
 
-MOST_ROWS = 199 - len(SENDER) - len(ASKED) - 2  # rows left for unknown fields, of 200 in all
+MAX_UNKNOWN_ROWS = 199 - len(SENDER) - len(ASKED) - 2  # rows left for unknown fields, of 200 in all
 
 _NOTICE_LABEL, _REPLY_LABEL, _REST_LABEL = "Aviso", "Para responder", "Demás datos"
 _OWN = "|".join((*LABELS.values(), *ASKED.values(), _NOTICE_LABEL, _REPLY_LABEL, _REST_LABEL, "Referencia"))
 _LIKE_A_LABEL = re.compile(rf"[\W\d]*({re.sub('[áéó]', '..?', _OWN)}|Recibido el .*)\W*(:.*)?", re.IGNORECASE)
-"""A label that could pass for one of the service's; other accents, a number before it and a colon after it count."""
+"""A label that could pass for the service's own, even with other accents, a number before or a colon after."""
 
 _REPLY = "El botón «Responder» no usará esta dirección: escríbale a la que figura arriba."
 _KNOWN = {*SENDER, NOTICE, *ASKED}
@@ -47,7 +47,7 @@ _REFERENCE = re.compile(r"\b[0-9A-F]{4}-[0-9A-F]{4}\b")
 _CAPITALS = re.compile("(?<=[a-zß-öø-ÿ0-9])[A-ZÀ-ÖØ-Þ]+")
 _PHONE_NUMBER = re.compile(r"(?:tel: ?)?\(?\+?[0-9 ().\u2010-\u2014\u2212-]+", re.IGNORECASE)
 _PHONE_DIGITS = range(6, 16)
-"""A number has at most 15 digits (ITU-T E.164, section 6.2); fewer than six are no number of a subscriber."""
+"""A number has at most 15 digits (ITU-T E.164, section 6.2); fewer than six are no subscriber number."""
 
 
 class Field(NamedTuple):
@@ -60,7 +60,7 @@ class Field(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What the sales team reads in a message. Values without visible text are empty."""
+    """A message's parts for the sales team. Values without visible text are empty."""
 
     title: str
     received: str
@@ -68,13 +68,13 @@ class Content(NamedTuple):
     subject: str
     name: str  # of the visitor
     reply_to: str  # the visitor's address as a header can carry it; empty when none can
-    parts: list[tuple[str, list[Field]]]  # fields under a heading, which those that the service knows do not need
+    parts: list[tuple[str, list[Field]]]  # fields under a heading, which is empty for the known fields
     message: str
     preview: str  # what mail programs show after the subject: the start of the message, or the sender
 
 
 def describe(values: dict[str, Any], *, received: str, reference: str) -> Content:
-    """The content of the message that a checked submission becomes."""
+    """The content of the message for a checked submission."""
     address: ValidatedEmail = values["email"]
     # Only text counts here: the items of an object could pass for the sender's fields.
     texts = {name: one_line(value) for name, value in values.items() if name in _KNOWN and isinstance(value, str)}
@@ -105,13 +105,13 @@ def _fields(labels: dict[str, str], texts: dict[str, str], links: dict[str, str]
 
 
 def _reply_to(address: ValidatedEmail) -> str:
-    ascii_address = address.ascii_email or ""  # none when only SMTPUTF8 (RFC 6531) carries the local part
+    ascii_address = address.ascii_email or ""  # none when the local part needs SMTPUTF8 (RFC 6531)
     # A local part may look like an encoded word (RFC 2047), which a mail program would decode.
     return "" if "=?" in ascii_address and "?=" in ascii_address else ascii_address
 
 
 def _mailto(address: ValidatedEmail, subject: str) -> str:
-    """The link (RFC 6068) that answers a message."""
+    """The link (RFC 6068) to reply to a message."""
     recipient = quote(address.ascii_email or address.normalized, safe="@")
     return f"mailto:{recipient}?subject={quote(f'Re: {subject}', safe='')}"
 
@@ -134,8 +134,8 @@ def _tel(phone: str) -> str:
 
 
 def _others(values: dict[str, Any]) -> list[Field]:
-    """The fields in MOST_ROWS rows. Those that do not fit follow as JSON in one more row."""
-    fields, rest, room = [], {}, MOST_ROWS
+    """The fields in at most MAX_UNKNOWN_ROWS rows. The others follow as JSON in one more row."""
+    fields, rest, room = [], {}, MAX_UNKNOWN_ROWS
     for name, value in values.items():
         field = _field(name, value)
         if not (field.text or field.items):
@@ -166,7 +166,7 @@ def _field(name: str, value: Any) -> Field:
 
 
 def _text(value: Any) -> str:
-    """A JSON value as a person would write it; a list or an object as JSON. Empty when it says nothing."""
+    """A JSON value as a person would write it; a list or an object as JSON. Empty without content."""
     match value:
         case str():
             # Many spaces would push the text after them to the next line, where it could pass for another field.

@@ -14,13 +14,13 @@ from app.forms import FORM_TYPES
 MAX_ADDRESS_BYTES = 254
 """The longest address in bytes. A path has 256, its angle brackets included (RFC 5321, section 4.5.3.1.3)."""
 
-_TYPOGRAPHIC = re.compile("[\u2018\u2019\u2010-\u2015]")  # a keyboard puts them in the place of ' and -
+_TYPOGRAPHIC = re.compile("[\u2018\u2019\u2010-\u2015]")  # keyboards may type them instead of ' and -
 
 
 class Text(fields.String):
     """A text field. A line break counts as one character, whether sent as CR, LF or CRLF.
 
-    The message shows it under its label; without one it is not shown.
+    The message shows it under its label, or not at all without one.
     """
 
     default_error_messages = {"invalid": "Debe ser un texto."}  # noqa: RUF012 - marshmallow types it as an instance's
@@ -36,7 +36,7 @@ def _address(value: Any) -> ValidatedEmail:
     """An address with a valid syntax, without a DNS look-up."""
     try:
         text = BLANK_ENDS.sub("", value) if isinstance(value, str) else ""
-        # The library normalises the text before it checks the length. Many combining marks would take it seconds.
+        # The library normalises the text before it checks the length. Many combining marks would take seconds.
         if len(text.encode(errors="replace")) > MAX_ADDRESS_BYTES:
             raise EmailSyntaxError("The address is too long.")
         # test_environment: the syntax of addresses under .test is valid, and test tools generate them.
@@ -56,7 +56,7 @@ def _epoch_milliseconds(value: Any) -> int:
         )  # 20 digits exceed 64 bits already, and int() refuses very long strings
     elif isinstance(value, float) and value.is_integer():
         value = int(value)  # 1.0 is an integer in JSON Schema
-    if type(value) is not int:  # to Python, a bool is one
+    if type(value) is not int:  # in Python, a bool is one
         raise ValidationError("Debe ser un número entero de milisegundos.")
     if not -(1 << 63) <= value < 1 << 63:
         raise ValidationError("Debe ser un número entero de 64 bits.")
@@ -64,15 +64,15 @@ def _epoch_milliseconds(value: Any) -> int:
 
 
 def at_most(characters: int) -> Length:
-    """The rule of a text's length."""
+    """The length limit of a text."""
     return Length(max=characters, error="No puede superar los {max} caracteres.")
 
 
 class ContactSchema(Schema):
     """The body of the contact endpoint (specification, ContactRequest); other fields are kept unchanged.
 
-    The message shows the fields that have a label, in this order. The captcha fields have no length here, because a
-    captcha of a wrong length is a bad_captcha.
+    The message shows the fields that have a label, in this order. The captcha fields have no length limit here: a wrong
+    length is a bad_captcha.
     """
 
     class Meta:
@@ -103,10 +103,10 @@ LABELS = {name: label for name, field in _SCHEMA.fields.items() if (label := fie
 
 def validate(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """The valid fields, converted, in the order of the body; the Spanish messages for the invalid ones, by field."""
-    faults: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     try:
         values = cast("dict[str, Any]", _SCHEMA.load(body))
     except ValidationError as error:
-        values, faults = cast("dict[str, Any]", error.valid_data), error.messages_dict
+        values, errors = cast("dict[str, Any]", error.valid_data), error.messages_dict
     # marshmallow returns unknown fields in no fixed order, but the message shows them in the order of the form.
-    return {name: values[name] for name in body if name in values}, faults
+    return {name: values[name] for name in body if name in values}, errors

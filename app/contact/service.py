@@ -23,26 +23,26 @@ class ContactService:
         self._accepted = Outcome.DELIVERED if mailer.transport == "smtp" else Outcome.STORED
 
     def submit(self, body: dict[str, Any], request_id: str, *, is_json: bool = True) -> Outcome:
-        """Return once the message is delivered, or discarded as spam. The message names the request by its id.
+        """Check a submission, then deliver it or discard it as spam. Its Message-ID holds the request's id.
 
         Raises ApiError for the first check that fails, in the order of the contract, or for a failed delivery.
         """
-        values, faults = validate(body)
+        values, errors = validate(body)
         if values.get(HONEYPOT):  # even if it is only white space
             logger.info("submission discarded: honeypot")
             return Outcome.DISCARDED
         check_age(values.get("ts"), now=time.time_ns() // 1_000_000)
-        if "captcha_expected" not in faults and "captcha_input" not in faults:
+        if "captcha_expected" not in errors and "captcha_input" not in errors:
             check_captcha(values.get("captcha_expected"), values.get("captcha_input"))
-        if "form_type" in faults:
-            # JSON without its content type. On Windows, curl sends the single quotes around it, too.
-            is_mistaken = not is_json and next(iter(body), "").startswith(("{", "'{"))
-            details = {"reason": "content_type"} if is_mistaken else None
+        if "form_type" in errors:
+            # JSON without its content type; on Windows, curl also sends the single quotes around it.
+            looks_like_json = not is_json and next(iter(body), "").startswith(("{", "'{"))
+            details = {"reason": "content_type"} if looks_like_json else None
             raise ApiError(ErrorCode.INVALID_FORM_TYPE, allowed_values=FORM_TYPES, details=details)
-        if "email" in faults:
+        if "email" in errors:
             raise ApiError(ErrorCode.INVALID_EMAIL)
-        if faults:
-            raise ApiError(ErrorCode.INVALID_BODY, details={"fields": faults})
+        if errors:
+            raise ApiError(ErrorCode.INVALID_BODY, details={"fields": errors})
         try:
             self._deliver(self._compose(values, request_id))
         except DeliveryError as error:

@@ -6,7 +6,7 @@ import unicodedata
 _LINE_BREAK = re.compile("\r\n|[\x0b-\r\x1c-\x1e\x85\u2028\u2029]")
 _CONTROL = re.compile("[\0-\x08\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
 
-# Default_Ignorable_Code_Point (Unicode Standard Annex 44), and what is drawn as nothing without being in it: a Braille
+# Default_Ignorable_Code_Point (Unicode Standard Annex 44), and other characters drawn as nothing: a Braille
 # cell without a dot, annotation controls, the object replacement character, and blanks of old scripts and of music.
 _INVISIBLE = (
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
@@ -37,7 +37,7 @@ def with_lf(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with LF for each line break and without what cannot be seen; empty when nothing is left to see.
+    """The text with LF for each line break and without invisible characters; empty when nothing is left.
 
     Bidirectional controls are removed: ``isolated`` takes their place.
     """
@@ -56,7 +56,7 @@ def direction(line: str) -> str:
 
     The first letter decides (Unicode Standard Annex 9, rules P2 and P3).
     """
-    kinds = dict.fromkeys(map(unicodedata.bidirectional, line))  # in the order in which the line has them
+    kinds = dict.fromkeys(map(unicodedata.bidirectional, line))  # in their order in the line
     if kinds.keys().isdisjoint(("R", "AL", "AN")):
         return ""
     first = next((kind for kind in kinds if kind in ("L", "R", "AL")), "L")

@@ -1,4 +1,4 @@
-"""A bulkhead: some of the worker's threads are never inside SMTP, however slow the mail server is."""
+"""A bulkhead: keeps some of the worker's threads out of SMTP, however slow the mail server is."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""``flask --app wsgi mail``: the operator's commands, what they send and delete."""
+"""``flask --app wsgi mail``: the operator's commands for queued messages."""
 
 import json
 import logging
@@ -15,9 +15,9 @@ from typing import NamedTuple
 import click
 
 from app.mail import listing
-from app.mail.failures import Scope, cut, failure_of, quote
+from app.mail.failures import Scope, excerpt, failure_of, quote
 from app.mail.mailer import Mailer
-from app.mail.message import Message, encode_mailboxes, reference, write
+from app.mail.message import Message, build, encode_mailboxes, reference
 from app.mail.queued import QueuedMessage, State
 from app.mail.redelivery import GAP
 from app.mail.smtp import Deadline, RefusedError, Reply, SmtpSender
@@ -25,14 +25,14 @@ from app.mail.spool import Spool
 from app.mail.status import WAITING_CRITICAL, WAITING_WARNING, find_status
 from app.settings import Settings
 
-LOADED = "are the service's settings loaded?"
-"""The question of a command that fails with settings that may not be the service's."""
+SETTINGS_HINT = "are the service's settings loaded?"
+"""The hint of a command that may lack the service's settings."""
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SKIPPED = "skipped: the service is sending it or has just tried"
-_ID = "An ID is a Message-ID, with or without <> and the domain, a reference such as 3F0C-9A1B, or a request id."
+_ID = "An ID is a Message-ID (<> and the domain are optional), a reference such as 3F0C-9A1B, or a request id."
 
-_STATUS = f"""Report the mail's state in one line, for Nagios or cron. No message is opened.
+_STATUS = f"""Report the mail's state in one line, for Nagios or cron. No message is read.
 
 \b
 OK, exit status 0
@@ -40,13 +40,13 @@ OK, exit status 0
 WARNING, exit status 1
     the oldest waiting message is older than {listing.duration(WAITING_WARNING)},
     or a message is refused, in doubt or stored,
-    or SMTP_HOST is not set and SALES_EMAIL is: forms reach nobody,
+    or SALES_EMAIL is set without SMTP_HOST: forms reach nobody,
     or MAIL_DIR has messages that this release cannot read
 CRITICAL, exit status 2
     the oldest waiting message is older than {listing.duration(WAITING_CRITICAL)},
-    or a message is given up, or the mail server would take no message now,
-    or MAIL_DIR does not exist, cannot be written or is full,
-    or any of this cannot be found out
+    or a message is given up, or the check of the mail server fails,
+    or MAIL_DIR is missing, cannot be written to or is full,
+    or any of this cannot be checked
 """
 
 logger = logging.getLogger(__name__)
@@ -60,9 +60,9 @@ class _Mail(NamedTuple):
     spool: Spool
 
     def find(self, identifiers: Sequence[str] = ()) -> list[QueuedMessage]:
-        """The messages of the identifiers, or all without any; raises ClickException unless each stands for one."""
+        """The messages of the identifiers, or all without any; raises ClickException unless each matches one."""
         if not self.spool.exists():
-            raise click.ClickException(f"MAIL_DIR={str(self.settings.mail_dir)!r} does not exist: {LOADED}")
+            raise click.ClickException(f"MAIL_DIR={str(self.settings.mail_dir)!r} does not exist: {SETTINGS_HINT}")
         messages = self.spool.messages()
         found: set[QueuedMessage] = set()
         for identifier in identifiers:
@@ -71,18 +71,18 @@ class _Mail(NamedTuple):
                 raise click.ClickException(f"{identifier} is not in MAIL_DIR")
             if len(same) > 1:
                 names = "\n".join(message.local_part for message in same)
-                raise click.ClickException(f"{identifier} stands for several messages. Name one of them:\n{names}")
+                raise click.ClickException(f"{identifier} matches several messages. Name one of them:\n{names}")
             found.update(same)
         return sorted(found) if identifiers else messages
 
     def require_sender(self) -> None:
         """Raise ClickException without a mail server."""
         if self.mailer.sender is None:
-            raise click.ClickException(f"SMTP_HOST is not set: there is no mail server to hand messages to: {LOADED}")
+            raise click.ClickException(f"SMTP_HOST is not set: no mail server to send messages to: {SETTINGS_HINT}")
 
 
 class _Group(click.Group):
-    """Ends a command that fails on the disk with one message and exit status 1."""
+    """A group that turns a disk error into one message and exit status 1."""
 
     mail: _Mail
 
@@ -90,7 +90,7 @@ class _Group(click.Group):
         ctx.obj = self.mail
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # click ends quietly when nobody reads on, as in `mail list | head`
+        except BrokenPipeError:  # click exits quietly when the pipe is closed: `mail list | head`
             raise
         except OSError as error:
             file = f"{error.filename!r}: " if error.filename else ""
@@ -100,13 +100,13 @@ class _Group(click.Group):
 def create_mail_commands(settings: Settings, mailer: Mailer, spool: Spool) -> click.Group:
     """The group ``flask --app wsgi mail``."""
     commands = [list_messages, show, _status, resend, drop, test]
-    group = _Group("mail", help="Look after the messages in MAIL_DIR.", commands=commands)
+    group = _Group("mail", help="Manage the messages in MAIL_DIR.", commands=commands)
     group.mail = _Mail(settings, mailer, spool)
     return group
 
 
 def _identifier(text: str) -> str:
-    """The one spelling of an ID: a Message-ID without <> and domain, a reference as it is shown."""
+    """The normal form of an ID: a Message-ID without <> and domain, a reference as shown."""
     name = text.strip("<>").partition("@")[0].lower()
     if not name:
         raise click.BadParameter("the ID is empty")
@@ -124,20 +124,20 @@ _ids = click.argument("identifiers", metavar="[ID]...", nargs=-1, type=_identifi
 
 
 @click.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document. Its times are in UTC.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON document, with times in UTC.")
 @click.pass_obj
 def list_messages(mail: _Mail, *, as_json: bool) -> None:
-    """List the messages that no mail server is known to have taken.
+    """List the messages that are not known to be delivered.
 
     \b
-    waiting   The mail server has not taken it. The service tries it again by itself.
-    in doubt  It was on its way and no answer came, so the mail server may have it.
+    waiting   The mail server has not taken it yet. The service will retry.
+    in doubt  It was being sent and no reply came, so the mail server may have it.
     refused   The mail server refused it permanently. Fix the cause, then resend it.
-    given up  Not taken in five days and ten attempts. Resend it or drop it.
+    given up  Not taken after five days and ten attempts. Resend or drop it.
     stored    There is no mail server: SMTP_HOST is not set.
 
     The exit status is 0, or 1 if MAIL_DIR cannot be read.
-    """  # noqa: D301 - click's sign for lines that stay as they are
+    """  # noqa: D301 - click's mark for text not to rewrap
     messages, now = mail.find(), time.time()
     if as_json:
         click.echo(json.dumps({"messages": [listing.facts(message, now) for message in messages]}, indent=1))
@@ -150,7 +150,7 @@ def list_messages(mail: _Mail, *, as_json: bool) -> None:
 @click.argument("identifier", metavar="ID", type=_identifier)
 @click.pass_obj
 def show(mail: _Mail, identifier: str) -> None:
-    """Show a message: what the list says of it, its header and its text.
+    """Show a message: its line in the list, its header and its text.
 
     The exit status is 1 if no message or more than one has the ID.
     """
@@ -169,17 +169,16 @@ def _status(ctx: click.Context) -> None:
 
 @click.command("resend", epilog=_ID)
 @_ids
-@click.option("--waiting", is_flag=True, help="Send only what the mail server has certainly not taken.")
+@click.option("--waiting", is_flag=True, help="Send only the waiting messages.")
 @click.pass_context
 def resend(ctx: click.Context, identifiers: tuple[str, ...], *, waiting: bool) -> None:
-    """Send all messages in MAIL_DIR now, or only the named ones.
+    """Send all messages in MAIL_DIR now, or only those named.
 
     Messages in any state are sent, those with the fewest attempts first. A message that is being sent is skipped. A
-    refusal of one message does not stop the others. A failure of the mail server does: no connection, no login, no
-    reply.
+    refused message does not stop the others. A failure of the mail server does: no connection, no login, no reply.
 
-    The exit status is 1 if any message stays undelivered. It is 1 before anything is sent if an ID is not there or
-    stands for several messages.
+    The exit status is 1 if any message stays undelivered. If an ID matches no message or several, none is sent and it
+    is 1 too.
     """
     if identifiers and waiting:
         raise click.UsageError("give either IDs or --waiting")
@@ -188,38 +187,38 @@ def resend(ctx: click.Context, identifiers: tuple[str, ...], *, waiting: bool) -
     chosen = [message for message in mail.find(identifiers) if message.is_retryable or not waiting]
     chosen.sort(key=attrgetter("attempts"))  # so that a message which ends this run comes last in the next one
     if not mail.spool.is_writable():
-        raise click.ClickException("MAIL_DIR cannot be written, so no message could be removed")
-    outcomes: list[_Outcome] = []
+        raise click.ClickException("MAIL_DIR is not writable, so no message could be removed")
+    attempts: list[_Attempt] = []
     for number, message in enumerate(chosen, 1):
-        if outcomes:
+        if attempts:
             time.sleep(GAP)
-        outcomes.append(_resend(mail, message))
-        click.echo(f"{number}/{len(chosen)} {message.local_part} {outcomes[-1].text}")
-        if outcomes[-1].ends:
+        attempts.append(_resend(mail, message))
+        click.echo(f"{number}/{len(chosen)} {message.local_part} {attempts[-1].text}")
+        if attempts[-1].stops_run:
             break
     mail.mailer.close()
-    if len(outcomes) < len(chosen):
+    if len(attempts) < len(chosen):
         click.echo("the mail server failed: the others were not tried", err=True)
-    click.echo(f"{len(outcomes)} handled, {len(mail.spool.messages())} undelivered", err=True)
-    ctx.exit(0 if sum(outcome.delivered for outcome in outcomes) == len(chosen) else 1)
+    click.echo(f"{len(attempts)} handled, {len(mail.spool.messages())} undelivered", err=True)
+    ctx.exit(0 if sum(attempt.delivered for attempt in attempts) == len(chosen) else 1)
 
 
-class _Outcome(NamedTuple):
+class _Attempt(NamedTuple):
     text: str
     delivered: bool = False
-    ends: bool = False  # the next message would meet the same
+    stops_run: bool = False  # the next message would fail, too
 
 
-def _resend(mail: _Mail, message: QueuedMessage) -> _Outcome:
+def _resend(mail: _Mail, message: QueuedMessage) -> _Attempt:
     try:
         with mail.spool.claim(message) as claim:
             if claim is None:
-                return _Outcome(_SKIPPED)
-            return _Outcome(f"delivered: {cut(mail.mailer.redeliver(claim).reply)}", delivered=True)
+                return _Attempt(_SKIPPED)
+            return _Attempt(f"delivered: {excerpt(mail.mailer.redeliver(claim).reply)}", delivered=True)
     except OSError as error:
         failure = failure_of(error)
         label = "in doubt" if failure.scope is Scope.IN_DOUBT else "not delivered"
-        return _Outcome(f"{label}: {failure.sentence}", ends=failure.scope in (Scope.SERVER, Scope.IN_DOUBT))
+        return _Attempt(f"{label}: {failure.sentence}", stops_run=failure.scope in (Scope.SERVER, Scope.IN_DOUBT))
 
 
 @click.command("drop", epilog=_ID)
@@ -227,7 +226,7 @@ def _resend(mail: _Mail, message: QueuedMessage) -> _Outcome:
 @click.option(
     "--state",
     type=click.Choice([state.replace(" ", "-") for state in State], case_sensitive=False),
-    help="Delete all that are in this state.",
+    help="Delete all messages in this state.",
 )
 @click.option("--older-than", type=_seconds, metavar="AGE", help="Only those older than this: 30d, 12h, 90m, 45s.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -235,11 +234,11 @@ def _resend(mail: _Mail, message: QueuedMessage) -> _Outcome:
 def drop(
     ctx: click.Context, identifiers: tuple[str, ...], *, state: str | None, older_than: int | None, yes: bool
 ) -> None:
-    """Delete the named messages permanently, or all that are in a state.
+    """Permanently delete the named messages, or all in one state.
 
-    It lists the messages and asks first. What is being sent is skipped.
+    Lists the messages and asks first. A message being sent is skipped.
 
-    The exit status is 1 if any is not deleted. All stay if any ID is not there or stands for several messages.
+    The exit status is 1 if any is not deleted. If an ID matches no message or several, none is deleted.
     """
     if bool(identifiers) == (state is not None):
         raise click.UsageError("give either IDs or --state")
@@ -273,7 +272,7 @@ def drop(
 @click.command("test")
 @click.pass_context
 def test(ctx: click.Context) -> None:
-    """Send a test message and say what becomes of it for each recipient.
+    """Send a test message and report the result for each recipient.
 
     The recipients are those of SALES_EMAIL and of each form type.
 
@@ -292,7 +291,7 @@ def test(ctx: click.Context) -> None:
         ("Message-ID", message_id),
     ]
     text = "Este mensaje comprueba la entrega de los formularios de contacto.\nNo es necesario que responda.\n"
-    message = Message(message_id, write(headers, {"plain": text}))
+    message = Message(message_id, build(headers, {"plain": text}))
     try:
         receipt = sender.send(message, Deadline(settings.smtp_timeout), before_content=lambda: None)
     except OSError as error:
@@ -302,7 +301,7 @@ def test(ctx: click.Context) -> None:
     finally:
         sender.close()
     _name_recipients(settings, receipt.refused)
-    click.echo(f"the mail server took the message: {cut(receipt.reply)}")
+    click.echo(f"the mail server took the message: {excerpt(receipt.reply)}")
     ctx.exit(1 if receipt.refused else 0)
 
 

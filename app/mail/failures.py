@@ -1,4 +1,4 @@
-"""Failed delivery attempts: whom they concern, and how a file name, the log and the operator's message put them."""
+"""Failed delivery attempts: their scope, and their texts for the file name, the log and the operator."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,19 +8,19 @@ from app.mail.smtp import InDoubtError, RefusedError, Reply, SmtpError, Step
 
 _CLOSING = 421
 _PERMANENT = range(500, 600)  # no repetition helps after these codes (RFC 5321, section 4.2.1)
-_BEFORE_LOGIN = (Step.GREETING, Step.EHLO, Step.STARTTLS)
-_OF_A_MESSAGE = (Step.MAIL, Step.RCPT, Step.DATA, Step.CONTENT)
-_MOST = 300
+_STEPS_BEFORE_LOGIN = (Step.GREETING, Step.EHLO, Step.STARTTLS)
+_MESSAGE_STEPS = (Step.MAIL, Step.RCPT, Step.DATA, Step.CONTENT)
+_MAX_LENGTH = 300
 
 
 class Scope(Enum):
-    """Whom a failure concerns."""
+    """The scope of a failure."""
 
     MESSAGE = "a 5xx to the sender, to all recipients or to the content: no repetition helps (RFC 5321, section 4.2.1)"
-    DEFERRED = "a 4xx to the sender, to all recipients or to the content: perhaps to this message alone"
-    SERVER = "the mail server or the way there: the next message would meet the same"
+    DEFERRED = "a 4xx to the sender, to all recipients or to the content: perhaps to this message only"
+    SERVER = "the mail server or the way there: the next message would fail, too"
     IN_DOUBT = "the content was sent and no reply came, so the mail server may have taken the message"
-    LOCAL = "this machine: its disk, a bulkhead that is full, a mistake in the code"
+    LOCAL = "this machine: its disk, a full bulkhead, a bug in the code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Failure:
 
 
 def failure_of(error: Exception) -> Failure:
-    """The failure that an exception stands for."""
+    """Classify the exception of an attempt."""
     if not isinstance(error, SmtpError):
         name = type(error).__name__
-        return Failure(Scope.LOCAL, name, name, cut(getattr(error, "strerror", None) or str(error)))
+        return Failure(Scope.LOCAL, name, name, excerpt(getattr(error, "strerror", None) or str(error)))
     scope, code, logged = Scope.SERVER, error.code, error.reason
     sentence = error.reason
     if isinstance(error, InDoubtError):
@@ -45,28 +45,28 @@ def failure_of(error: Exception) -> Failure:
     elif isinstance(error, RefusedError):
         lowest = min(code for code, _ in error.replies)
         code = str(lowest) if lowest >= 0 else error.code
-        if error.step in _OF_A_MESSAGE and lowest != _CLOSING:
+        if error.step in _MESSAGE_STEPS and lowest != _CLOSING:
             scope = Scope.MESSAGE if lowest in _PERMANENT else Scope.DEFERRED
-        shown = error.replies if error.step in _BEFORE_LOGIN else [(code, b"") for code, _ in error.replies]
+        shown = error.replies if error.step in _STEPS_BEFORE_LOGIN else [(code, b"") for code, _ in error.replies]
         logged, sentence = (f"{error.reason}: {_quote_all(replies)}" for replies in (shown, error.replies))
     likely_cause = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
     return Failure(scope, code, logged + likely_cause, sentence + likely_cause)
 
 
 def _quote_all(replies: Iterable[Reply]) -> str:
-    return cut("; ".join(dict.fromkeys(map(quote, replies))))
+    return excerpt("; ".join(dict.fromkeys(map(quote, replies))))
 
 
 def quote(reply: Reply) -> str:
     """A reply of the mail server, safe for a terminal."""
     code, text = reply
-    return cut(f"{code} {text.decode(errors='replace')}") if code >= 0 else "its reply is not SMTP"
+    return excerpt(f"{code} {text.decode(errors='replace')}") if code >= 0 else "not an SMTP reply"
 
 
-def cut(text: str) -> str:
-    """The beginning of what the mail server said, on one line: a reply may have 64 KiB."""
+def excerpt(text: str) -> str:
+    """The start of a text, on one line: a server's reply can have 64 KiB."""
     line = on_one_line(text)
-    return line if len(line) <= _MOST else f"{line[:_MOST]}…"
+    return line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]}…"
 
 
 def on_one_line(text: str) -> str:

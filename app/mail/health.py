@@ -80,7 +80,7 @@ class Check:
         return FAIL if time.monotonic() - result.ended > MAX_AGE else result.state
 
     def passes(self) -> bool:
-        """True when the latest result is a success that is not stale."""
+        """True when the latest result is a success and not stale."""
         return self.state() == OK
 
     def run(self) -> float:

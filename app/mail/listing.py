@@ -16,7 +16,7 @@ _HEADING = _ROW.format("AGE", "FORM", "REFERENCE", "ATTEMPTS", "LAST CODE", "NEX
 
 
 def table(messages: Iterable[QueuedMessage], now: float) -> str:
-    """The messages in lines, below a heading."""
+    """One line per message, below a heading."""
     lines = [_HEADING]
     for it in messages:
         age, next_attempt = duration(now - it.stored_at), _time_to(it.next_attempt, now)
@@ -42,7 +42,7 @@ def facts(message: QueuedMessage, now: float) -> dict[str, str | int | None]:
 
 
 def decoded(content: bytes) -> str:
-    """The header and the text of a message. Nothing in them gives a command to a terminal."""
+    """The header and the text of a message. No character in them can control a terminal."""
     parsed = message_from_bytes(content)
     plain = (part.get_payload(decode=True) for part in parsed.walk() if part.get_content_type() == "text/plain")
     # The first part that is plain text. The service writes UTF-8.
@@ -53,7 +53,7 @@ def decoded(content: bytes) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in its largest unit, such as ``3 h``."""
+    """A duration in one unit, such as ``3 h``."""
     for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
@@ -78,7 +78,7 @@ def _decoded(value: str) -> str:
 
 
 def _visible(character: str) -> str:
-    """The character if it is a line break, tab, joiner or isolate; other controls, of direction too, are escaped."""
+    """The character if it is safe for a terminal; other white space becomes a space, the rest is escaped."""
     if character.isprintable() or character in "\n\t\u200c\u200d\u2068\u2069":
         return character
     return " " if character.isspace() else ascii(character)[1:-1]

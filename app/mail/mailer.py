@@ -28,20 +28,20 @@ class Observer:
     """Notified of deliveries; this base class ignores them."""
 
     def attempted(self, seconds: float, *, delivered: bool) -> None:
-        """A first or later attempt has ended, after so many seconds."""
+        """A first or later attempt has ended after ``seconds``."""
 
     def recipients_refused(self, number: int) -> None:
-        """So many recipients were refused of a message that the mail server has taken for others."""
+        """The server took a message, but refused ``number`` of its recipients."""
 
     def retried(self, state: State | None) -> None:
-        """A later attempt has ended, which leaves the message in this state; None when it is delivered."""
+        """A retry has ended and left the message in this state; None when it is delivered."""
 
     def lost(self) -> None:
         """A message is neither delivered nor kept."""
 
 
 class Mailer:
-    """Delivers to the mail server and keeps on disk what it does not take; without a ``sender``, it stores all."""
+    """Delivers messages and keeps undelivered ones on disk; without a ``sender``, it stores all of them."""
 
     def __init__(
         self, settings: Settings, spool: Spool, sender: SmtpSender | None, observer: Observer | None = None
@@ -60,12 +60,12 @@ class Mailer:
         return "smtp" if self.sender else "maildir"
 
     def deliver(self, message: Message) -> None:
-        """Return once the mail server or, without one, the disk has taken the message; raises DeliveryError.
+        """Deliver a message or, without a mail server, store it on disk; raises DeliveryError.
 
         The message goes to the disk first. If the disk fails, delivery is attempted anyway.
         """
         deadline, claim = Deadline(self._settings.smtp_timeout), None
-        with _logged(f"message {message.message_id} cannot be written to MAIL_DIR"):
+        with _log_disk_errors(f"message {message.message_id} cannot be written to MAIL_DIR"):
             claim = self._spool.store(message)
         try:
             if self.sender:
@@ -77,7 +77,7 @@ class Mailer:
         except (OSError, FullError) as error:
             logger.error("message %s was not delivered: %s", message.message_id, failure_of(error).logged)
             if claim:
-                with _logged("the state of a message cannot be written to MAIL_DIR"):
+                with _log_disk_errors("the state of a message cannot be written to MAIL_DIR"):
                     claim.sync()
             else:
                 self._observer.lost()
@@ -123,7 +123,7 @@ class Mailer:
         except (OSError, FullError) as error:
             self._observer.attempted(time.perf_counter() - started, delivered=False)
             failure = failure_of(error)
-            with _logged("the state of a message cannot be recorded in MAIL_DIR"):
+            with _log_disk_errors("the state of a message cannot be recorded in MAIL_DIR"):
                 if claim and failure.scope is Scope.IN_DOUBT:
                     claim.record(mark=DOUBT)
                 elif claim:
@@ -132,14 +132,14 @@ class Mailer:
         self._observer.attempted(time.perf_counter() - started, delivered=True)
         self._observer.recipients_refused(len(receipt.refused))
         if claim:
-            with _logged("a delivered message cannot be removed from MAIL_DIR"):
+            with _log_disk_errors("a delivered message cannot be removed from MAIL_DIR"):
                 claim.discard()
         return receipt
 
 
 @contextmanager
-def _logged(failure: str) -> Iterator[None]:
-    """Log a failure of the disk. The response stays the same."""
+def _log_disk_errors(failure: str) -> Iterator[None]:
+    """Log a disk error instead of raising it."""
     try:
         yield
     except OSError as error:
@@ -147,5 +147,5 @@ def _logged(failure: str) -> Iterator[None]:
 
 
 def create_mailer(settings: Settings, spool: Spool, observer: Observer | None = None) -> Mailer:
-    """The mailer that the settings ask for."""
+    """The mailer for these settings."""
     return Mailer(settings, spool, SmtpSender(settings) if settings.has_mail_server else None, observer)

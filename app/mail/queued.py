@@ -9,10 +9,10 @@ from typing import NamedTuple
 from app.mail.message import reference
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 60, 3600
-"""Bounds in seconds of the pause after an attempt. Within them it is the age of the message (Postfix's qmgr(8))."""
+"""Bounds of the pause after an attempt, in seconds. Between them it is the message's age (Postfix's qmgr(8))."""
 GIVE_UP_AFTER, GIVE_UP_ATTEMPTS = 5 * 86_400, 10
-"""The age in seconds (RFC 5321, section 4.5.4.1) and the attempts after which a failure is the last one: both, so that
-a clock that is briefly wrong gives up nothing."""
+"""The age in seconds (RFC 5321, section 4.5.4.1) and the attempts after which a message is given up. Both must be
+reached, so a briefly wrong clock gives up none."""
 SENDING, DOUBT = ".sending", ".doubt"
 """The marks of a message whose content is being sent, and of one whose content was sent without a reply."""
 
@@ -26,9 +26,9 @@ _NAME = re.compile(
 
 
 class State(StrEnum):
-    """The states of a queued message, each of which asks something else of the operator."""
+    """The states of a queued message; each needs a different action of the operator."""
 
-    WAITING = "waiting"  # the mail server has certainly not taken it, or is being asked: the service tries again
+    WAITING = "waiting"  # the mail server has certainly not taken it, or it is being sent: the service retries
     IN_DOUBT = "in doubt"  # the content was on its way, and no reply came: the mail server may have taken it
     REFUSED = "refused"  # the mail server refused the sender, all recipients or the content permanently (5xx)
     GIVEN_UP = "given up"  # not taken after GIVE_UP_AFTER seconds and GIVE_UP_ATTEMPTS attempts
@@ -51,7 +51,7 @@ class QueuedMessage(NamedTuple):
 
     @property
     def request_id(self) -> str | None:
-        """The id of the request that submitted the form; None for another message."""
+        """The id of the request that submitted the form; None for any other."""
         created = re.fullmatch(r"([0-9a-f]{32})\.[0-9a-f]{16}", self.local_part)
         return created[1] if created else None
 
@@ -62,17 +62,17 @@ class QueuedMessage(NamedTuple):
 
     @property
     def is_retryable(self) -> bool:
-        """True when the server has certainly not taken it and may be asked again at any time."""
+        """True when the server has certainly not taken it and the service may retry."""
         return self.state is State.WAITING and not self.is_doubtful
 
     @property
     def next_attempt(self) -> float | None:
-        """The time from which on the service tries again; None when it does not."""
+        """The time from which the service tries again; None when it does not."""
         pause = min(max(self.last_at - self.stored_at, SHORTEST_PAUSE), LONGEST_PAUSE)
         return self.last_at + pause if self.is_retryable else None
 
     def is_due(self, now: float, server_back_at: float = 0) -> bool:
-        """True when the pause is over, or void because the mail server is back since or the clock was set back."""
+        """True when the pause is over, or void because the mail server came back or the clock was set back."""
         is_void = self.last_at < server_back_at or self.last_at > now + 60
         return self.next_attempt is not None and (now >= self.next_attempt or is_void)
 
@@ -83,12 +83,12 @@ class QueuedMessage(NamedTuple):
         return f"new/{self.unique},{last},{verdict}={code}.{self.form_type}{mark}"
 
 
-def first_name(nanoseconds: int, process: int, local_part: str, form_type: str) -> str:
+def initial_name(nanoseconds: int, process: int, local_part: str, form_type: str) -> str:
     """The name of a message's file before the first attempt."""
     return f"{nanoseconds:011}.{process}.{local_part},tries=0,last={nanoseconds / 1e9:.3f},waiting=.{form_type}"
 
 
-def read_path(path: str, now: float, *, has_server: bool) -> QueuedMessage | None:
+def parse_path(path: str, now: float, *, has_server: bool) -> QueuedMessage | None:
     """The message at a path below MAIL_DIR, by its name; None for a file that the service has not named."""
     match = _NAME.fullmatch(path)
     if match is None:
@@ -107,7 +107,7 @@ def read_path(path: str, now: float, *, has_server: bool) -> QueuedMessage | Non
 
 
 class QueueCounts:
-    """The numbers of the queued messages at one moment."""
+    """Counts of the queued messages at one moment."""
 
     def __init__(self, messages: Iterable[QueuedMessage]) -> None:
         youngest_first = sorted(messages, reverse=True)

@@ -22,7 +22,7 @@ class Resolver:
                 try:
                     self._look_up.start()
                 except RuntimeError as error:
-                    raise OSError("there is no thread for the look-up") from error
+                    raise OSError("cannot start a look-up thread") from error
             look_up = self._look_up
         look_up.join(seconds)
         if isinstance(look_up.found, OSError):

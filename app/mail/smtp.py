@@ -1,4 +1,4 @@
-"""SMTP: one deadline for a whole delivery attempt, connections that are kept, few round trips."""
+"""SMTP with one deadline per delivery attempt, kept connections and few round trips."""
 
 import logging
 import re
@@ -35,13 +35,13 @@ logger = logging.getLogger(__name__)
 
 
 class Step(Enum):
-    """A step of a delivery attempt. The value tells the operator that it failed or that the server refused it."""
+    """A step of a delivery attempt. The value is the operator's text for its failure."""
 
     LOOKUP = "SMTP_HOST was not found"
     CONNECTION = "the mail server cannot be reached"
     TLS = "TLS with the mail server failed"
     GREETING = "the mail server refused the connection"
-    EHLO = "the mail server refused the greeting of this host"
+    EHLO = "the mail server refused this host's EHLO"
     STARTTLS = "the mail server refused STARTTLS"
     AUTH = "the mail server refused SMTP_USERNAME with SMTP_PASSWORD"
     MAIL = "the mail server refused the sender"
@@ -51,7 +51,7 @@ class Step(Enum):
 
 
 class SmtpError(OSError):
-    """A failed step of a delivery attempt: a sentence for the operator and, in a word, what failed."""
+    """A failed step of a delivery attempt: a sentence for the operator and a one-word code."""
 
     def __init__(self, step: Step, reason: str, code: str) -> None:
         super().__init__(reason)
@@ -64,7 +64,7 @@ class RefusedError(SmtpError):
     def __init__(self, step: Step, *replies: Reply, recipients: Mapping[str, Reply] | None = None) -> None:
         super().__init__(step, step.value, step.name.lower())
         self.replies, self.recipients = replies, recipients or {}
-        self.only_here = step is Step.MAIL or (replies[0][0] == _CLOSING and step is not Step.CONTENT)
+        self.is_of_connection = step is Step.MAIL or (replies[0][0] == _CLOSING and step is not Step.CONTENT)
         """True when a new connection may help."""
 
 
@@ -72,16 +72,16 @@ class InDoubtError(SmtpError):
     """The content was sent and no reply came, so the server may have taken the message."""
 
     def __init__(self) -> None:
-        super().__init__(Step.CONTENT, "no answer came, and the mail server may have taken the message", "")
+        super().__init__(Step.CONTENT, "no valid reply, so the mail server may have taken the message", "")
 
 
 @contextmanager
 def _at(step: Step) -> Iterator[None]:
-    """Raise SmtpError for what goes wrong at a step: the border to smtplib, ssl and socket."""
+    """Turn the errors of smtplib, ssl and socket at a step into SmtpError."""
     try:
         yield
     except TimeoutError as error:
-        raise SmtpError(step, "the mail server did not answer within SMTP_TIMEOUT", "timeout") from error
+        raise SmtpError(step, "the mail server did not reply within SMTP_TIMEOUT", "timeout") from error
     except ssl.SSLCertVerificationError as error:
         reason = f"the certificate of the mail server is not trusted: {error.verify_message}"
         raise SmtpError(step, reason, "certificate") from error
@@ -91,7 +91,7 @@ def _at(step: Step) -> Iterator[None]:
             reason = error.reason.lower().replace("_", " ")
         if step in (Step.LOOKUP, Step.CONNECTION, Step.TLS):
             raise SmtpError(step, f"{step.value}: {reason}", step.name.lower()) from error
-        raise SmtpError(step, f"the connection to the mail server broke off: {reason}", "lost") from error
+        raise SmtpError(step, f"the connection to the mail server was lost: {reason}", "lost") from error
 
 
 def _expect(step: Step, reply: Reply, code: int) -> None:
@@ -134,24 +134,24 @@ class SmtpSender:
         self._idle: deque[tuple[float, _Connection]] = deque()
 
     def send(self, message: Message, deadline: Deadline, *, before_content: Callable[[], None]) -> Receipt:
-        """Return once the server has taken the message for at least one recipient.
+        """Send a message; the server must take it for at least one recipient.
 
-        ``before_content`` is called in each connection that is tried, before the content is sent. Raises InDoubtError
-        when the server may have taken the message, another SmtpError when it has not, and what ``before_content`` does.
+        ``before_content`` is called on each connection that is tried, before the content is sent. Raises InDoubtError
+        when the server may have taken the message, another SmtpError when not, and what ``before_content`` raises.
         """
         if kept := self._take_idle(deadline):
             try:
                 return self._transact(kept, message, before_content)
             except SmtpError as error:
-                # The server accepted this sender earlier. Servers say in many ways that they take no further message in
-                # the connection, or that they have forgotten the login.
-                if isinstance(error, InDoubtError) or (isinstance(error, RefusedError) and not error.only_here):
+                # The server accepted this sender earlier. Servers have many ways to say that they take no more messages
+                # on the connection or have lost the login.
+                if isinstance(error, InDoubtError) or (isinstance(error, RefusedError) and not error.is_of_connection):
                     raise
-                logger.debug("the mail server takes no further message in a kept connection")
+                logger.debug("a kept connection failed; trying a new one")
         return self._transact(self._connect(deadline), message, before_content)
 
     def check(self) -> None:
-        """Make sure that there is a connection for the next message, be it kept or new; raises OSError."""
+        """Make sure that there is a connection, kept or new, for the next message; raises OSError."""
         seconds = min(self._settings.smtp_timeout, CHECK_SECONDS)
         deadline = Deadline(seconds)
         connection = self._take_idle(Deadline(seconds / 2))  # a silent connection leaves time for a new one
@@ -162,13 +162,13 @@ class SmtpSender:
     def close(self) -> None:
         """Close all kept connections."""
         while connection := self._take_idle(Deadline(1)):
-            connection.leave()
+            connection.quit_and_close()
 
     def _take_idle(self, deadline: Deadline) -> "_Connection | None":
         """The connection that was used last, if there is one; those that were idle for too long are closed."""
         with suppress(IndexError):  # there is none, or another thread has just taken it
             while time.monotonic() - self._idle[0][0] >= IDLE_SECONDS:
-                self._idle.popleft()[1].leave()
+                self._idle.popleft()[1].quit_and_close()
             _, connection = self._idle.pop()
             connection.deadline = deadline
             return connection
@@ -200,9 +200,9 @@ class SmtpSender:
             try:
                 return self._begin(connection)
             except SmtpError as error:
-                failure = error  # it says more than an address that cannot be reached, such as IPv6 on many machines
+                failure = error  # it says more than an unreachable address, such as IPv6 on many machines
                 if left > 1:
-                    logger.warning("trying the next address of the mail server: %s", error.reason)
+                    logger.warning("trying the server's next address after: %s", error.reason)
         raise failure or SmtpError(Step.LOOKUP, f"{Step.LOOKUP.value}: it has no address", "lookup")
 
     def _begin(self, connection: "_Connection") -> "_Connection":
@@ -228,7 +228,7 @@ class SmtpSender:
         return connection
 
     def _note_likely_cause(self, error: SmtpError) -> None:
-        """Note at an error before EHLO that the port usually begins with TLS, or usually does not."""
+        """Note on an error before EHLO which SMTP_SECURITY the port usually has."""
         port, security = self._settings.smtp_port, self._settings.smtp_security
         usual = USUAL_SECURITY.get(port, security)
         if security == "tls":
@@ -236,7 +236,7 @@ class SmtpSender:
         else:
             is_understood = isinstance(error, RefusedError) and error.replies[0][0] >= 0
         if (security == "tls") != (usual == "tls") and not is_understood:
-            error.add_note(f"port {port} usually takes SMTP_SECURITY={usual}")
+            error.add_note(f"port {port} usually needs SMTP_SECURITY={usual}")
 
     def _transact(self, connection: "_Connection", message: Message, before_content: Callable[[], None]) -> Receipt:
         # An address that is given twice must count once, or nobody would notice that all recipients were refused.
@@ -268,7 +268,7 @@ class SmtpSender:
                 raise RefusedError(Step.CONTENT, (code, text)) if code in range(400, 600) else InDoubtError
         except BaseException as error:
             if isinstance(error, RefusedError):
-                connection.leave()
+                connection.quit_and_close()
             connection.close()
             raise
         connection.noops = 0
@@ -289,7 +289,7 @@ class _Connection(smtplib.SMTP):
 
     @contextmanager
     def closed_on_failure(self) -> Iterator[None]:
-        """Close the connection when something goes wrong."""
+        """Close the connection on any exception."""
         try:
             yield
         except BaseException:
@@ -323,7 +323,7 @@ class _Connection(smtplib.SMTP):
             except SmtpError as error:
                 raise failure if isinstance(failure, RefusedError) else error from None
             if reply is None:
-                failure = SmtpError(Step.AUTH, f"AUTH {name} failed without a refusal", "auth")
+                failure = SmtpError(Step.AUTH, f"AUTH {name} was not completed", "auth")
             elif reply[0] == _LOGGED_IN:  # smtplib takes 503, too
                 return
             else:
@@ -332,11 +332,11 @@ class _Connection(smtplib.SMTP):
         raise failure
 
     def _attempt(self, mechanism: str) -> Reply | None:
-        """The last reply to an AUTH; None when the exchange made no sense or did not end."""
+        """The last reply to an AUTH; None when the exchange was malformed."""
         self.expect_silence()
         try:
             responses = getattr(self, f"auth_{mechanism.lower().replace('-', '_')}")
-            # Some servers ignore a name that comes with AUTH LOGIN, and then take the password for the name.
+            # Some servers ignore a user name sent with AUTH LOGIN, and then take the password for it.
             return self.auth(mechanism, responses, initial_response_ok=mechanism != "LOGIN")
         except smtplib.SMTPAuthenticationError as error:
             return error.smtp_code, cast("bytes", error.smtp_error)
@@ -345,12 +345,12 @@ class _Connection(smtplib.SMTP):
             return None
 
     def accepts_noop(self) -> bool:
-        """Send NOOP and return True when the server agrees; else close the connection."""
+        """Send NOOP; return True when it is accepted, else close the connection."""
         self.noops += 1
         with suppress(OSError):
             if self.noops <= MAX_NOOPS and next(self.dialogue((Step.CONNECTION, "NOOP")))[0] == _OK:
                 return True
-        self.leave()
+        self.quit_and_close()
         return False
 
     def dialogue(self, *commands: tuple[Step, str]) -> Iterator[Reply]:
@@ -367,11 +367,11 @@ class _Connection(smtplib.SMTP):
                 yield reply
 
     def expect_silence(self) -> None:
-        """Make sure that nothing from the server is unread, so that the next reply answers the next command."""
+        """Raise OSError if unread data is there, so that the next reply belongs to the next command."""
         with self._limited_socket() as connected, suppress(BlockingIOError, ssl.SSLWantReadError):
             connected.settimeout(0)  # the session tickets of TLS are read and do not count
             received = self._unread or connected.recv(1)
-            raise OSError("unexpected data from the server" if received else "the server has ended the connection")
+            raise OSError("unexpected data from the server" if received else "the server closed the connection")
 
     def send(self, data: bytes | str) -> None:  # type: ignore[override]  # smtplib allows more types
         """Send in pieces, each with the time that is left: a TLS socket would give each record the whole time."""
@@ -386,7 +386,7 @@ class _Connection(smtplib.SMTP):
             with self._limited_socket() as connected:
                 received = connected.recv(_CHUNK) if len(self._unread) < _LONGEST_REPLY else b""
                 if not received:
-                    raise OSError("no whole reply came")
+                    raise OSError("no complete reply")
             self._unread += received
         self._unread = self._unread[reply.end() :]
         return int(reply[1] or -1), b"\n".join(line[4:].strip() for line in reply[0].splitlines())
@@ -400,10 +400,10 @@ class _Connection(smtplib.SMTP):
             self.sock.settimeout(self.deadline.remaining())
             yield self.sock
 
-    def leave(self) -> None:
-        """Close the connection with a QUIT, whose reply is not waited for."""
+    def quit_and_close(self) -> None:
+        """Send QUIT and close the connection without awaiting a reply."""
         self.deadline = Deadline(1)
-        with suppress(OSError):  # the server may have left before
+        with suppress(OSError):  # the server may be gone already
             self.expect_silence()
             self.send(b"QUIT\r\n")
         self.close()

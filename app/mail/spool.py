@@ -11,12 +11,12 @@ from operator import attrgetter
 from pathlib import Path
 
 from app.mail.message import Message
-from app.mail.queued import SENDING, QueuedMessage, State, first_name, read_path
+from app.mail.queued import SENDING, QueuedMessage, State, initial_name, parse_path
 from app.settings import SettingsError
 
-PRIVATE_DIRECTORY = "a directory that this user can create or write and that nobody else can read"
+PRIVATE_DIRECTORY = "a directory that this user can create or write to and nobody else can read"
 FOLDERS = ("tmp", "new", "cur")
-"""The folders of a Maildir. A message lies in new/; what a mail program has moved to cur/ counts as well."""
+"""The folders of a Maildir. A message is in new/; one that a mail program has moved to cur/ counts, too."""
 UNFINISHED_SECONDS = 36 * 3600
 """Age at which a file in tmp/ counts as left by a process that was killed, which is Maildir's own rule."""
 
@@ -44,13 +44,13 @@ class Claim:
         return Message(self._message.local_part, content.replace(b"\n", b"\r\n"), self._message.form_type)
 
     def record(self, code: str = "", *, refused: bool = False, mark: str = "") -> None:
-        """Record the result of the attempt in the file name, as QueuedMessage.path_after has it; raises OSError."""
+        """Record the result of the attempt in the file name, as QueuedMessage.path_after does; raises OSError."""
         path = self._message.path_after(self._started_at, code, refused=refused, mark=mark)
         os.rename(self._spool.absolute(self.path), self._spool.absolute(path))
         self.path = path
 
     def sync(self) -> None:
-        """Wait until the name of a message that stays would survive a power cut; raises OSError."""
+        """Sync the folder, so that the file's name survives a power cut; raises OSError."""
         folder = os.open(os.path.dirname(self._spool.absolute(self.path)), os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -83,20 +83,20 @@ class Spool:
 
     def message_at(self, path: str) -> QueuedMessage | None:
         """The message at a path below MAIL_DIR, by its name; None for another file."""
-        return read_path(path, time.time(), has_server=self._has_server)
+        return parse_path(path, time.time(), has_server=self._has_server)
 
     def check(self, *, create: bool = True) -> None:
         """Raise OSError unless a message could be stored, moved and removed now; leaves nothing but the folders."""
         if create:
             self.create()
-        name = first_name(time.time_ns(), os.getpid(), "probe", "")
+        name = initial_name(time.time_ns(), os.getpid(), "probe", "")
         os.close(self._place(name, "new/.probe", bytes(2**16)))  # few messages are larger
         with suppress(FileNotFoundError):  # another process checks, too
             os.rename(self.absolute("new/.probe"), self.absolute("cur/.probe"))
             os.unlink(self.absolute("cur/.probe"))
 
     def create(self) -> None:
-        """Create what is missing of the Maildir, and make it private to this user; raises OSError."""
+        """Create the missing parts of the Maildir, private to this user; raises OSError."""
         directory = Path(self._maildir)
         directory.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
         status = directory.stat()
@@ -106,7 +106,7 @@ class Spool:
                 raise PermissionError(errno.EPERM, "other users can read it", self._maildir)
         elif status.st_mode & stat.S_ISVTX:
             raise PermissionError(errno.EPERM, "other users share it", self._maildir)
-        # A read-only disk refuses every change of the mode, even to the one that is set.
+        # A read-only disk refuses every change of the mode, even one without effect.
         elif stat.S_IMODE(status.st_mode) != stat.S_IRWXU:
             directory.chmod(stat.S_IRWXU)
         for folder in FOLDERS:
@@ -123,11 +123,11 @@ class Spool:
         return all(os.access(folder if os.path.lexists(folder) else self._maildir, os.W_OK) for folder in folders)
 
     def store(self, message: Message) -> Claim:
-        """Write the message to disk, locked from the first moment on; create what is missing. Raises OSError."""
+        """Write the message to disk, locked from the start; creates missing folders. Raises OSError."""
         if not all(os.path.isdir(self.absolute(folder)) for folder in FOLDERS):
             self.create()
         local_part = message.message_id.strip("<>").partition("@")[0]
-        name = first_name(time.time_ns(), os.getpid(), local_part, message.form_type)
+        name = initial_name(time.time_ns(), os.getpid(), local_part, message.form_type)
         queued = self.message_at(f"new/{name}")
         if queued is None:
             raise ValueError("the Message-ID or the form type does not fit into a file name")
@@ -149,7 +149,7 @@ class Spool:
         return sorted(found.values(), key=attrgetter("unique"))  # it begins with the time
 
     def unreadable(self) -> list[str]:
-        """The paths below MAIL_DIR of what looks like messages of another release. Raises OSError."""
+        """The paths below MAIL_DIR that look like another release's messages. Raises OSError."""
         alike = "[0-9]" * 11 + "*.[0-9]*.*"  # the time, the process, and whatever follows
         named = [f"{folder}/{it.name}" for folder in ("new", "cur") for it in Path(self.absolute(folder)).glob(alike)]
         return sorted(path for path in named if self.message_at(path) is None)
@@ -160,7 +160,7 @@ class Spool:
             return file.read()
 
     def leads(self, *, willing: bool) -> bool:
-        """True in the one process that makes rounds: it locks MAIL_DIR while it is willing. Raises OSError."""
+        """Lock MAIL_DIR while ``willing``; True in the one process with the lock. Raises OSError."""
         if willing and self._lead is None:
             self._lead = os.open(self._maildir, os.O_RDONLY)
         if self._lead is not None and not (willing and _lock(self._lead)):
@@ -170,7 +170,7 @@ class Spool:
 
     @contextmanager
     def claim(self, message: QueuedMessage) -> Iterator[Claim | None]:
-        """Claim a message; None when somebody else is sending it or has done so. Raises OSError."""
+        """Claim a message; None when another process sends it or has done so. Raises OSError."""
         path = self.absolute(message.path)
         try:
             descriptor = os.open(path, os.O_RDONLY)
@@ -178,7 +178,7 @@ class Spool:
             yield None
             return
         try:
-            # Somebody else may have delivered or renamed it before the lock was taken.
+            # Another process may have delivered or renamed it before the lock.
             yield Claim(self, message, descriptor) if _lock(descriptor) and os.path.lexists(path) else None
         finally:
             os.close(descriptor)
@@ -190,7 +190,7 @@ class Spool:
         """
         removed = 0
         for message in self._messages_in("tmp"):
-            with suppress(FileNotFoundError, PermissionError):  # it is finished by now, or somebody else's
+            with suppress(FileNotFoundError, PermissionError):  # finished by now, or another user's
                 if os.stat(self.absolute(message.path)).st_mtime < time.time() - UNFINISHED_SECONDS:
                     with self.claim(message) as claim:
                         if claim:

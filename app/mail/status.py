@@ -46,18 +46,18 @@ def _find(settings: Settings, mailer: Mailer, spool: Spool) -> tuple[Level, str]
     except OSError as error:
         return Level.CRITICAL, f"{mail_dir} takes no message: {error.strerror}"
     counts = QueueCounts(spool.messages())
-    numbers = ", ".join(f"{count} {state}" for state in State if (count := counts.by_state[state])) or "nothing is kept"
+    numbers = ", ".join(f"{count} {state}" for state in State if (count := counts.by_state[state])) or "no messages"
     level = max((_LEVELS.get(state, Level.OK) for state in counts.by_state), default=Level.OK)
     if unreadable := spool.unreadable():
         level = max(level, Level.WARNING)
         numbers += f", {len(unreadable)} files that this release cannot read, such as {unreadable[0]!r}"
     if State.WAITING in counts.oldest:
         age = max(0.0, time.time() - counts.oldest[State.WAITING])
-        numbers += f"; the oldest waits for {duration(age)}"
+        numbers += f"; oldest waiting for {duration(age)}"
         if age > WAITING_WARNING:
             level = max(level, Level.CRITICAL if age > WAITING_CRITICAL else Level.WARNING)
     if mailer.sender is None:
-        if not settings.names_recipients and State.STORED not in counts.by_state:
+        if not settings.has_recipients and State.STORED not in counts.by_state:
             return level, f"SMTP_HOST is not set; {numbers}"
         return max(level, Level.WARNING), f"SMTP_HOST is not set: forms reach nobody; {numbers}"
     try:

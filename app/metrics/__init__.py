@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, by the extra [metrics]. Without METRICS_BIND none are made."""
+"""Metrics for Prometheus (extra [metrics]), collected only with METRICS_BIND."""
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The addresses that the service listens on."""
+"""The listening sockets of the service."""
 
 import socket
 from functools import cache

@@ -1,4 +1,4 @@
-"""The numbers that the metrics show. No label value is a client's own."""
+"""The metrics of the service. Clients choose no label value."""
 
 import socket
 import threading
@@ -53,13 +53,11 @@ class Recorder(Observer):
             ["form_type", "outcome"],
         )
         self._refusals = counter("rate_limit_refusals", "Requests that a quota refused.", ["policy"])
-        self._attempts = histogram(
-            "mail_attempt_duration_seconds", "Time of a delivery attempt, first or later.", ["outcome"]
-        )
-        self._retries = counter("mail_retries", "Later attempts, by the state of the message afterwards.", ["outcome"])
+        self._attempts = histogram("mail_attempt_duration_seconds", "Duration of any delivery attempt.", ["outcome"])
+        self._retries = counter("mail_retries", "Retries, by the state of the message afterwards.", ["outcome"])
         self._refused = counter(
             "mail_recipients_refused",
-            "Copies of messages that were refused to a recipient while the mail server took them for others.",
+            "Recipients that were refused while the mail server took the message for others.",
         )
         self._lost = counter("mail_messages_lost", "Messages that were neither delivered nor kept in MAIL_DIR.")
         # Prometheus sees an increase only after a first value, so every series starts at 0.
@@ -77,10 +75,10 @@ class Recorder(Observer):
         """Count a request and, if it sends a form, the submission."""
         code = request.error_code
         self._requests.labels(request.method_name, request.route, status, code).inc()
-        self._durations.labels(request.route).observe(time.perf_counter() - request.begun)
+        self._durations.labels(request.route).observe(time.perf_counter() - request.started_at)
         if request.method == "POST" and request.path in self._contact_paths:
-            fault = Outcome.FAILED if status >= HTTPStatus.INTERNAL_SERVER_ERROR else Outcome.REFUSED
-            self._submissions.labels(request.form_type, request.outcome or fault).inc()
+            failure = Outcome.FAILED if status >= HTTPStatus.INTERNAL_SERVER_ERROR else Outcome.REFUSED
+            self._submissions.labels(request.form_type, request.outcome or failure).inc()
         if code in POLICIES:
             self._refusals.labels(POLICIES[code]).inc()
 
@@ -89,7 +87,7 @@ class Recorder(Observer):
         self._attempts.labels("delivered" if delivered else "failed").observe(seconds)
 
     def recipients_refused(self, number: int) -> None:
-        """Count recipients that do not get a message which others get."""
+        """Count refused recipients of a message that others get."""
         self._refused.inc(number)
 
     def retried(self, state: State | None) -> None:
@@ -103,7 +101,7 @@ class Recorder(Observer):
     def watch(
         self, *, mailer: Mailer, health: MailHealth, redelivery: Redelivery, limits: Limits, storage: Storage
     ) -> None:
-        """Show the state of these parts in gauges that are read for each scrape."""
+        """Show the state of these parts in gauges that are read at each scrape."""
         gauge = partial(Gauge, registry=self.registry)
 
         def show(name: str, what: str, label: str, reads: Mapping[str, Callable[[], float]]) -> None:
@@ -119,25 +117,25 @@ class Recorder(Observer):
 
         messages = "Messages in MAIL_DIR. Each instance on a machine counts them all."
         show("mail_messages", messages, "state", {STATES[state]: partial(count, state) for state in State})
-        oldest = "Age of the oldest message kept, or 0."
+        oldest = "Age of the oldest message; 0 if none."
         show(
             "mail_oldest_message_age_seconds", oldest, "state", {STATES[state]: partial(age, state) for state in State}
         )
-        checks = "1 while the mail server accepts a login (server) or MAIL_DIR a message (storage), else 0."
+        checks = "1 while the check of the mail server (server) or MAIL_DIR (storage) passes, else 0."
         show("mail_check_success", checks, "check", {check.subject: check.passes for check in health.checks})
         reachable = "1 while the storage makes the decisions; 0 while the process makes them on its own."
         show("rate_limit_storage_reachable", reachable, "storage", {storage.name: lambda: storage.is_reachable})
         clients = {name: limiter.__len__ for name, limiter in limits._asdict().items()}
-        show("rate_limit_clients", "Clients that the process remembers.", "policy", clients)
+        show("rate_limit_clients", "Clients that the process tracks.", "policy", clients)
         if mailer.sender:
             room = mailer.bulkhead
-            gauge("mail_slots", "Forms that may be at the mail server at once.").set_function(lambda: room.slots)
-            gauge("mail_slots_in_use", "Forms that are at the mail server.").set_function(lambda: room.slots_taken)
+            gauge("mail_slots", "Forms that may be sent at once.").set_function(lambda: room.slots)
+            gauge("mail_slots_in_use", "Forms that are being sent now.").set_function(lambda: room.slots_taken)
             gauge("mail_waiting_room", "Forms that may wait for a slot.").set_function(lambda: room.waiting_room)
             gauge("mail_waiting_room_in_use", "Forms that wait for a slot.").set_function(lambda: room.waiting)
 
     def serve(self, listener: socket.socket) -> None:
-        """Answer Prometheus in threads of its own, even while all others are busy."""
+        """Serve Prometheus in separate threads, even while all others are busy."""
         server = ThreadingHTTPServer(("", 0), _Handler.factory(self.registry), bind_and_activate=False)
         server.socket.close()
         server.socket = listener

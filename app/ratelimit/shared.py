@@ -1,6 +1,6 @@
 """Exact sliding windows on a Redis or Valkey server, shared by processes and machines.
 
-A script on the server makes a decision, so a decision is one round trip, and all processes use the server's clock.
+A script on the server makes each decision in one round trip, and all processes use the server's clock.
 redis-py parses the URL, pools the connections (to Valkey, too) and sends the script.
 """
 
@@ -17,14 +17,14 @@ TIMEOUT = 0.045  # seconds that a request waits for a free connection, for a new
 PROBE_INTERVAL = 1.0  # seconds between two probes, both while the server is reachable and while it is not
 FAILURES_IN_A_ROW = 3  # failed probes after which the server counts as unreachable
 
-ADDRESS = (
-    "an address that the redis library understands: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// for TLS,"
+ACCEPTED_URL = (
+    "a URL that the redis library understands: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// for TLS,"
     " redis+unix://[USER:PASSWORD@]/PATH, or valkey:// in place of redis://"
 )
 """What RATE_LIMIT_STORAGE can be. Options in its query take precedence over those that are set here."""
 
 _PROBE = Policy(quota=1_000_000, window_seconds=1)
-"""The policy of a probe, which refuses none. A probe counts as a request does, so a server must be able to write."""
+"""The policy of probes, which refuses none. A probe counts as a request does, so the server must accept writes."""
 
 _SCRIPT = """
 local key, quota, window = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -44,7 +44,7 @@ return {allowed and 1 or 0, quota - count, math.min(oldest() - now, 0) + window}
 times of its counted requests; it expires when the newest leaves the window. After the clock was set back, older times
 are ahead of it and stay longer than a window: the client may wait too long, but never passes early."""
 
-_LOST = "the storage of the rate limits is unreachable; this process limits on its own: %s"
+_LOST = "the rate-limit storage is unreachable; this process limits on its own: %s"
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class SharedStorage(Storage):
     name = "redis"
 
     def __init__(self, url: str, *, connections: int) -> None:
-        """``connections`` is the number of threads that ask; raises SettingsError when redis-py rejects the URL."""
+        """``connections`` is the number of threads using it; raises SettingsError when redis-py rejects the URL."""
         options = {
             "max_connections": connections + 1,  # one is for the probe
             "timeout": TIMEOUT,
@@ -73,11 +73,11 @@ class SharedStorage(Storage):
             self._pool = redis.BlockingConnectionPool.from_url(f"{scheme}{separator}{rest}", **options)
             self._pool.connection_class(**self._pool.connection_kwargs)  # raises when an option in the URL is unknown
         except Exception as error:
-            raise SettingsError([f"RATE_LIMIT_STORAGE=(hidden): expected {ADDRESS}"]) from error
+            raise SettingsError([f"RATE_LIMIT_STORAGE=(hidden): expected {ACCEPTED_URL}"]) from error
         self._script = redis.Redis(connection_pool=self._pool).register_script(_SCRIPT)
         self.is_reachable = False
-        self._failures = FAILURES_IN_A_ROW - 1  # so that a first probe that fails is in the log at once
-        self.loops = (Loop("rate-limit-storage", self._look),)
+        self._failures = FAILURES_IN_A_ROW - 1  # so that a failed first probe is logged at once
+        self.loops = (Loop("rate-limit-storage", self._probe),)
 
     def limiter(self, policy: Policy) -> SlidingWindow:
         """A limiter that keeps its windows on the server, apart from those of other policies."""
@@ -91,8 +91,8 @@ class SharedStorage(Storage):
         """The server's decision on a ``hit`` or a ``peek``; None when it makes none. Never raises."""
         try:
             return self._ask(policy, client, operation) if self.is_reachable else None
-        except Exception:  # noqa: BLE001 - the visitor gets an answer, whatever fails here
-            logger.debug("the storage of the rate limits did not answer one request; this process decided it")
+        except Exception:  # noqa: BLE001 - the client gets a response, whatever fails here
+            logger.debug("the rate-limit storage did not decide one request; this process did")
             return None
 
     def _ask(self, policy: Policy, client: bytes, operation: str) -> Decision:
@@ -101,10 +101,10 @@ class SharedStorage(Storage):
         allowed, remaining, microseconds = self._script([key], arguments)
         return Decision(policy, bool(allowed), remaining, microseconds * 1_000)
 
-    def _look(self) -> float:
-        """Probe the server and log a change before anybody sees it; returns the seconds until the next time."""
+    def _probe(self) -> float:
+        """Probe the server and log a change before it takes effect; returns the seconds until the next time."""
         try:
-            # A new key each time: a server without memory lets a script add when it has removed something before.
+            # A new key each time: a server out of memory lets a script add after it has removed something.
             self._ask(_PROBE, os.urandom(8), "hit")
         except Exception as error:  # noqa: BLE001 - any failure is a result, and the thread must go on
             self._failures += 1
@@ -113,7 +113,7 @@ class SharedStorage(Storage):
                 self.is_reachable = False
         else:
             if self._failures >= FAILURES_IN_A_ROW:
-                logger.info("the storage of the rate limits is reachable again")
+                logger.info("the rate-limit storage is reachable again")
             self._failures, self.is_reachable = 0, True
         return PROBE_INTERVAL
 
@@ -122,8 +122,8 @@ class SharedWindow(SlidingWindow):
     """A limiter that is exact over all processes that share the server.
 
     A request passes when both the window of this process and the one on the server admit it. The former always counts,
-    so a client gets nothing back when the server is lost or found. While the server makes no decision, the former
-    decides alone, and the others may not know of the requests that it admits then.
+    so a client regains no quota when the server fails or returns. While the server makes no decision, the former
+    decides alone, and other processes do not know of the requests it admits then.
     """
 
     def __init__(self, storage: SharedStorage, policy: Policy) -> None:
@@ -133,7 +133,7 @@ class SharedWindow(SlidingWindow):
     def hit(self, client: bytes) -> Decision:
         """Count a request, unless the quota refuses it."""
         # This window counts before the server does. So a request leaves this window first, and this window refuses
-        # nothing that the server would admit. Requests that still wait for their answer are counted too.
+        # nothing that the server would admit. Requests without a decision yet are counted, too.
         own = super().hit(client)
         shared = self._storage.decide(self.policy, client, "hit") if own.allowed else None
         if shared:

@@ -26,7 +26,7 @@ class Policy(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What a limiter decides about one client at one moment."""
+    """A limiter's decision on one client at one moment."""
 
     policy: Policy
     allowed: bool
@@ -118,7 +118,7 @@ class Storage:
 
     name = "memory"  # the value of ``details.rate_limit.storage`` in the health endpoint
 
-    loops: Sequence[Loop] = ()  # the loops that look after the storage; Background starts and stops them
+    loops: Sequence[Loop] = ()  # the loops that check the storage; Background starts and stops them
 
     is_reachable = True  # True while the storage makes the decisions; else the process makes them on its own
 

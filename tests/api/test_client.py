@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from werkzeug.middleware.proxy_fix import ProxyFix
 from werkzeug.test import create_environ
 
-from app.api.client import Clients, client_key, truncated
+from app.api.client import Clients, client_key, network_of
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.factories import make_settings
@@ -146,7 +146,7 @@ TRUNCATED = {
 
 @pytest.mark.parametrize(("address", "network"), TRUNCATED.values(), ids=TRUNCATED)
 def test_a_log_shows_no_more_than_a_clients_network(address: str, network: str) -> None:
-    assert truncated(key(address)) == network
+    assert network_of(key(address)) == network
 
 
 def forwarded(host: str | None = None, proto: str | None = None) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from freezegun import freeze_time
 
-from app.contact.content import ASKED, HIDDEN, MESSAGE, MOST_ROWS, SENDER
+from app.contact.content import ASKED, HIDDEN, MAX_UNKNOWN_ROWS, MESSAGE, SENDER
 from app.contact.schema import ContactSchema, validate
 from tests.contact.reading import COMPOSER, compose, content_of, page_of, part, read
 from tests.factories import REFERENCE, REQUEST_ID, contact_body
@@ -383,21 +383,21 @@ def test_an_ordinary_page_is_small_fetches_nothing_and_is_one_that_word_can_lay_
 
 
 def test_a_message_has_200_rows_and_its_message() -> None:
-    """Those that the service names, MOST_ROWS of other fields, and one for the rest."""
+    """Those that the service names, MAX_UNKNOWN_ROWS of other fields, and one for the rest."""
     longest = content_of(**dict.fromkeys((*SENDER, *ASKED, "aviso"), "x") | {"email": "josé@example.com"})
 
-    assert sum(len(fields) for _, fields in longest.parts) + MOST_ROWS + 1 == 200
+    assert sum(len(fields) for _, fields in longest.parts) + MAX_UNKNOWN_ROWS + 1 == 200
 
 
 MANY = {f"d{number}": "x" for number in range(5000)}
 OVERFULL: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "as many fields as rows": (dict([*MANY.items()][:MOST_ROWS]), []),
-    "more fields": (MANY, [*MANY][MOST_ROWS:]),
+    "as many fields as rows": (dict([*MANY.items()][:MAX_UNKNOWN_ROWS]), []),
+    "more fields": (MANY, [*MANY][MAX_UNKNOWN_ROWS:]),
     "a list": ({"a": "x", "b": ["x"] * 500, "c": "x"}, ["b"]),
     "an object": ({"a": "x", "b": MANY, "c": "x"}, ["b"]),
     "lines": ({"a": "x", "b": "x\n" * 500, "c": "x"}, ["b"]),
     "lines in a list": ({"a": "x", "b": ["x\n" * 500], "c": "x"}, ["b"]),
-    "values that share the rows": ({"a": ["x"] * 99, "b": ["y"] * 90, "c": ["z"] * (MOST_ROWS - 101)}, ["b"]),
+    "values that share the rows": ({"a": ["x"] * 99, "b": ["y"] * 90, "c": ["z"] * (MAX_UNKNOWN_ROWS - 101)}, ["b"]),
 }
 """Other fields, and the names of those that have no rows of their own."""
 

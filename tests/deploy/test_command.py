@@ -154,7 +154,7 @@ SAID_OF_VERSION = (
     rf"{re.escape(VERSION)}\+{RELEASE}\nPython {re.escape(sys.version.partition(' ')[0])}\n(.*\n)?(?i:gunicorn)==\d.*"
 )
 TWO_FAULTS = sets(SMTP_PORT="x", SMTP_USERNAME="web")
-SAID_OF_TWO = f"CRITICAL - the settings cannot be used: {FAULTS}\n"
+SAID_OF_TWO = f"CRITICAL - invalid settings: {FAULTS}\n"
 BY_ROOT: dict[str, Typed] = {
     "mail list": ("mail list", 0, r".*\b4711\b.*", "1 undelivered\n", nothing),
     "mail show": ("mail show 4711", 0, ".*Hola.*", "", nothing),
@@ -173,7 +173,7 @@ BY_OPERATOR: dict[str, Typed] = {
     "an operator's drop": ("mail drop 1 --yes", 1, "", TO_ROOT, nothing),
     "an operator's resend of all": ("mail resend", 1, "", TO_ROOT, nothing),
     "an operator's restart": ("restart", 1, "", TO_ROOT, nothing),
-    "status, all well": ("mail status", 0, "OK - nothing is kept\n", "", nothing_kept),
+    "status, all well": ("mail status", 0, "OK - no messages\n", "", nothing_kept),
     "status, one refused": ("mail status", 1, "WARNING - 1 refused\n", "", one_refused),
     "status, no server": ("mail status", 2, "CRITICAL - .*\n", "", sets(SMTP_PORT=str(free_port()))),
     "status, two faults": ("mail status", 2, SAID_OF_TWO, "", TWO_FAULTS),

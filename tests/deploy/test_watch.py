@@ -97,7 +97,7 @@ def webhook() -> Iterator[Receiver]:
 NEEDS_A_HAND = "the mail of public-web-interface needs a hand: "
 SEE = "; see public-web-interface mail list"
 AWAY = f"{NEEDS_A_HAND}CRITICAL - MAIL_DIR='{{mail_dir}}' does not exist{SEE}"
-FINE = "the mail of public-web-interface is fine again: OK - SMTP_HOST is not set; nothing is kept"
+FINE = "the mail of public-web-interface is fine again: OK - SMTP_HOST is not set; no messages"
 FAILED = (
     "public-web-interface@0 does not come up; see journalctl -u public-web-interface@0 -n 20, and public-web-interface"
     " check"
@@ -171,7 +171,7 @@ def test_a_webhook_is_told_a_text_of_any_length(machine: Machine, webhook: Recei
     assert (sent.path, sent.content_type) == ("/secret", "application/json")
     body = json.loads(sent.content)
     assert body.keys() == {"text"}
-    assert body["text"].startswith(f"{HOST}: {NEEDS_A_HAND}CRITICAL - the settings cannot be used: MAIL_FROM=")
+    assert body["text"].startswith(f"{HOST}: {NEEDS_A_HAND}CRITICAL - invalid settings: MAIL_FROM=")
     assert body["text"].endswith(SEE)
     assert machine.environ["MAIL_FROM"] in body["text"]  # no argument of a program may be as long
 

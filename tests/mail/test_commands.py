@@ -45,7 +45,7 @@ LOADED = "are the service's settings loaded?"
 SKIPPED = "skipped: the service is sending it or has just tried"
 REFUSED = "the mail server refused"
 DOWN = "the mail server cannot be reached: Connection refused"
-NO_ANSWER = "in doubt: no answer came, and the mail server may have taken the message"
+NO_ANSWER = "in doubt: no valid reply, so the mail server may have taken the message"
 STOPS = "! the mail server failed: the others were not tried"
 
 SESSIONS = f"""
@@ -171,8 +171,8 @@ FOUND = f"   AGE  ...  3F0C-9A1B  ...  waiting   {FORM}\n\nFrom: ...\nMessage-ID
 ONE = [f"<{FORM}@example.com>", FORM.upper(), REQUEST, "3F0C-9A1B", "3f0c9a1b"]
 PLAYED |= {f"show {name}": f"kept {FORM} new; {OTHER} new $ show {name}\n{FOUND}" for name in ONE}
 
-SEVERAL = f"stands for several messages. Name one of them:\n! {FORM}\n! {TWIN}"
-UNSET = f"SMTP_HOST is not set: there is no mail server to hand messages to: {LOADED}"
+SEVERAL = f"matches several messages. Name one of them:\n! {FORM}\n! {TWIN}"
+UNSET = f"SMTP_HOST is not set: no mail server to send messages to: {LOADED}"
 ERRORS = {
     "kept 1 new $ resend <1@example.com> <9@example.com> 8": "9 is not in MAIL_DIR",
     "kept 1 new $ drop --yes <1@example.com> <9@example.com> dead-beef": "9 is not in MAIL_DIR",
@@ -211,24 +211,24 @@ HALF_SET = "SMTP_HOST is not set: forms reach nobody"
 NEWER = f"new/{'9' * 19}.7.3,tries=1,last=1700000000.000,waiting=451.demo.held"
 UNREADABLE = f"2 files that this release cannot read, such as {NEWER!r}"
 STATUSES = {
-    "server up": "OK - nothing is kept",
-    "server none": "OK - SMTP_HOST is not set; nothing is kept",
-    "store unused": "OK - nothing is kept",
+    "server up": "OK - no messages",
+    "server none": "OK - SMTP_HOST is not set; no messages",
+    "store unused": "OK - no messages",
     "kept 1 new; 2 refused\nserver none": "WARNING - SMTP_HOST is not set: forms reach nobody; 2 stored",
-    "server none\nSALES_EMAIL=ana@example.com": f"WARNING - {HALF_SET}; nothing is kept",
-    "server none\nSALES_EMAIL_DEMO=ana@example.com": f"WARNING - {HALF_SET}; nothing is kept",
-    "store newer": f"WARNING - nothing is kept, {UNREADABLE}",
-    "kept 1 new\nstore newer": f"WARNING - 1 waiting, {UNREADABLE}; the oldest waits for 0 s",
-    "kept 1 new 900": "OK - 1 waiting; the oldest waits for 15 min",
-    "kept 1 new 901; 2 new": "WARNING - 2 waiting; the oldest waits for 15 min",
-    "kept 1 new 3600": "WARNING - 1 waiting; the oldest waits for 1 h",
-    "kept 1 new 3601": "CRITICAL - 1 waiting; the oldest waits for 1 h",
+    "server none\nSALES_EMAIL=ana@example.com": f"WARNING - {HALF_SET}; no messages",
+    "server none\nSALES_EMAIL_DEMO=ana@example.com": f"WARNING - {HALF_SET}; no messages",
+    "store newer": f"WARNING - no messages, {UNREADABLE}",
+    "kept 1 new\nstore newer": f"WARNING - 1 waiting, {UNREADABLE}; oldest waiting for 0 s",
+    "kept 1 new 900": "OK - 1 waiting; oldest waiting for 15 min",
+    "kept 1 new 901; 2 new": "WARNING - 2 waiting; oldest waiting for 15 min",
+    "kept 1 new 3600": "WARNING - 1 waiting; oldest waiting for 1 h",
+    "kept 1 new 3601": "CRITICAL - 1 waiting; oldest waiting for 1 h",
     "kept 1 refused": "WARNING - 1 refused",
     "kept 1 sending": "WARNING - 1 in doubt",
-    "kept 1 sending*": "OK - 1 waiting; the oldest waits for 0 s",
-    f"kept {EACH}": "CRITICAL - 2 waiting, 2 in doubt, 1 refused, 1 given up; the oldest waits for 1 min",
+    "kept 1 sending*": "OK - 1 waiting; oldest waiting for 0 s",
+    f"kept {EACH}": "CRITICAL - 2 waiting, 2 in doubt, 1 refused, 1 given up; oldest waiting for 1 min",
     "kept 1 refused\nserver down": f"CRITICAL - {DOWN}; 1 refused",
-    WRONG: f"CRITICAL - {REFUSED} SMTP_USERNAME with SMTP_PASSWORD: 535 5.7.8; nothing is kept",
+    WRONG: f"CRITICAL - {REFUSED} SMTP_USERNAME with SMTP_PASSWORD: 535 5.7.8; no messages",
     "store gone": "CRITICAL - MAIL_DIR='/mail' does not exist",
     "store new": "CRITICAL - MAIL_DIR='/mail' takes no message: Not a directory",
 }
@@ -424,7 +424,7 @@ Subject: Prueba
 ...
 = exit 0
 $ resend
-...Error: MAIL_DIR cannot be written, so no message could be removed
+...Error: MAIL_DIR is not writable, so no message could be removed
 = exit 1
 $ drop --yes 1
 1 stays: Read-only file system

@@ -58,9 +58,9 @@ ENVELOPE = {"MAIL", "RCPT", "DATA"}
 
 NO = "the mail server refused"
 LOGIN, EVERY = f"{NO} SMTP_USERNAME with SMTP_PASSWORD", f"{NO} every recipient"
-BROKE_OFF = "the connection to the mail server broke off"
-SILENT = "the mail server did not answer within SMTP_TIMEOUT"
-UNKNOWN = "no answer came, and the mail server may have taken the message"
+BROKE_OFF = "the connection to the mail server was lost"
+SILENT = "the mail server did not reply within SMTP_TIMEOUT"
+UNKNOWN = "no valid reply, so the mail server may have taken the message"
 NO_STARTTLS = "the server offers no STARTTLS"
 NO_TLS = "TLS with the mail server failed"
 NOT_TRUSTED = "the certificate of the mail server is not trusted"
@@ -113,7 +113,7 @@ NOT_OURS = {"certificate": UNTRUSTED[0][1]}
 REPLIES = [
     ("connect", "421 4.3.2 too busy", f"{NO} the connection", WAITING, ""),
     ("connect", "554 5.3.2 no", f"{NO} the connection", WAITING, ""),
-    ("EHLO", "502 5.5.1 no", f"{NO} the greeting of this host", WAITING, ""),
+    ("EHLO", "502 5.5.1 no", f"{NO} this host's EHLO", WAITING, ""),
     ("STARTTLS", "454 4.7.0 not now", f"{NO} STARTTLS", WAITING, ""),
     ("AUTH", "535 5.7.8 wrong", LOGIN, WAITING, ""),
     ("AUTH", "503 5.5.1 no", LOGIN, WAITING, ""),
@@ -158,8 +158,8 @@ FAULTS = {
         )
         for stage, reply, told, state, again in REPLIES
     },
-    "connect nonsense": Fault({"connect": "HTTP/1.1 400"}, told=f"{NO} the connection: its reply is not SMTP"),
-    "MAIL nonsense": Fault({"MAIL": "nonsense"}, told=f"{NO} the sender: its reply is not SMTP", again=TAKEN),
+    "connect nonsense": Fault({"connect": "HTTP/1.1 400"}, told=f"{NO} the connection: not an SMTP reply"),
+    "MAIL nonsense": Fault({"MAIL": "nonsense"}, told=f"{NO} the sender: not an SMTP reply", again=TAKEN),
     "MAIL 354": Fault({"MAIL": "354 go ahead"}, WAITING, "354", f"{NO} the sender: 354 go ahead", TAKEN),
     "message nonsense": cut_off("nonsense"),
     "message 250 and 421": Fault({"message": f"250 2.0.0 taken\r\n{CLOSING}"}, TAKEN),
@@ -172,7 +172,7 @@ FAULTS = {
     "AUTH that does not end": login(
         {"EHLO": "250-x\r\n250 AUTH PLAIN", "AUTH": ASKED, RESPONSE: ASKED},
         "auth",
-        "AUTH PLAIN failed without a refusal",
+        "AUTH PLAIN was not completed",
     ),
     "AUTH 504 to the first": login({"AUTH CRAM-MD5": "504 5.5.4 unknown"}, state=TAKEN),
     "AUTH without sense by the first": login({"AUTH CRAM-MD5": "334 abc"}, state=TAKEN),
@@ -195,7 +195,7 @@ FAULTS = {
     },
     **{f"{stage} DROP": ended(stage, Act.DROP) for stage in STEPS},
     "MAIL RESET": ended("MAIL", Act.RESET),
-    "MAIL FLOOD": ended("MAIL", Act.FLOOD_WITH_A_LINE, "lost", f"{BROKE_OFF}: no whole reply came"),
+    "MAIL FLOOD": ended("MAIL", Act.FLOOD_WITH_A_LINE, "lost", f"{BROKE_OFF}: no complete reply"),
     **{f"content {act.name}": cut_off(act, "content") for act in (Act.DROP, Act.HANG)},
     "message b'250 2.0.0 tak' and the end": cut_off(b"250 2.0.0 tak"),
     **{f"message {act.name}": cut_off(act) for act in (Act.HANG, Act.DROP, Act.RESET, Act.FLOOD_WITH_A_LINE)},
@@ -480,7 +480,7 @@ def test_an_address_that_is_not_ready_for_the_login_gives_way_to_the_next(
     assert (len(server.taken), len(server.connections)) == (2, 1)
     assert (len(other.connections), other.logins, other.arrivals) == (bool(first), 0, [])
     warned = [record.getMessage().partition(": ")[0] for record in caplog.records if record.levelname == "WARNING"]
-    assert warned == ["trying the next address of the mail server"] * bool(first)
+    assert warned == ["trying the server's next address after"] * bool(first)
 
 
 @pytest.mark.parametrize(("security", "stage"), [("none", "connect"), ("tls", "handshake")])
@@ -527,7 +527,7 @@ HALF = {"SMTP_TIMEOUT": "0.5"}
 """Enough to connect on a busy machine: the likely cause is named from then on."""
 PLAIN, IN_TLS = Fault({}), Fault({}, options={"security": "tls"})
 TO_TLS, TO_STARTTLS = (
-    f"port {port} usually takes SMTP_SECURITY={it}" for port, it in ((465, "tls"), (587, "starttls"))
+    f"port {port} usually needs SMTP_SECURITY={it}" for port, it in ((465, "tls"), (587, "starttls"))
 )
 PORTS: dict[str, tuple[int, Security, Fault, str]] = {
     "465: starttls, both wait": (465, "starttls", IN_TLS._replace(environ=HALF), TO_TLS),

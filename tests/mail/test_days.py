@@ -188,7 +188,7 @@ class Story:
     ) -> None:
         self._mailer, self._mail_dir, self._server, self._patch = mailer, mail_dir, server, patch
         self._redelivery = Redelivery(mailer, Spool(mail_dir), timeout=10)
-        self._redelivery.loop.pause = self._pause  # type: ignore[method-assign]
+        self._redelivery.loop.sleep = self._pause  # type: ignore[method-assign]
         self._redelivery.loop.wake = self._wake  # type: ignore[method-assign]
         self._clock = clock
         self._is_woken = False

@@ -50,9 +50,9 @@ def run(health: MailHealth) -> tuple[bool, str | None, str | None]:
 SERVERS: dict[str, tuple[Replies, str]] = {
     "is busy": (
         {"EHLO": "421 4.7.0 Try again later"},
-        "the mail server refused the greeting of this host: 421 4.7.0 Try again later",
+        "the mail server refused this host's EHLO: 421 4.7.0 Try again later",
     ),
-    "ends the connection": ({"EHLO": Act.DROP}, "the connection to the mail server broke off: no whole reply came"),
+    "ends the connection": ({"EHLO": Act.DROP}, "the connection to the mail server was lost: no complete reply"),
     "rejects the login": (
         {"AUTH": "535 5.7.8 web@example.com"},
         "the mail server refused SMTP_USERNAME with SMTP_PASSWORD: 535",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.mail.queued import QueuedMessage, State, read_path
+from app.mail.queued import QueuedMessage, State, parse_path
 
 STORED_AT = 1_700_000_000
 UNIQUE = f"{STORED_AT}000000000.4242.0123456789abcdef"
@@ -17,7 +17,7 @@ NEW = f"{UNIQUE},tries=0,last={STORED_AT}.000,waiting=.demo"
 
 
 def read(name: str, now: float = STORED_AT, *, has_server: bool = True) -> QueuedMessage:
-    queued = read_path(f"new/{name}", now, has_server=has_server)
+    queued = parse_path(f"new/{name}", now, has_server=has_server)
     assert queued is not None
     return queued
 
@@ -63,7 +63,7 @@ OTHER_NAMES = {
 
 @pytest.mark.parametrize("path", OTHER_NAMES.values(), ids=OTHER_NAMES)
 def test_another_name_is_none_of_a_message(path: str) -> None:
-    assert read_path(path, STORED_AT, has_server=True) is None
+    assert parse_path(path, STORED_AT, has_server=True) is None
 
 
 @pytest.mark.parametrize(

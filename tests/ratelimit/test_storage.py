@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.ratelimit.shared import ADDRESS
+from app.ratelimit.shared import ACCEPTED_URL
 from app.ratelimit.storage import create_storage
 from app.settings import SettingsError
 from tests.factories import make_settings
@@ -46,4 +46,4 @@ def test_an_address_that_the_library_misreads_is_a_fault_that_shows_no_secret(tm
     with pytest.raises(SettingsError) as fault:
         create_storage(make_settings(tmp_path, RATE_LIMIT_STORAGE=address))
 
-    assert str(fault.value) == f"RATE_LIMIT_STORAGE=(hidden): expected {ADDRESS}"
+    assert str(fault.value) == f"RATE_LIMIT_STORAGE=(hidden): expected {ACCEPTED_URL}"

@@ -16,8 +16,8 @@ from tests.redis.server import RedisServer
 from tests.server.gunicorn import Server, serving
 from tests.waiting import wait_until
 
-LOST = "the storage of the rate limits is unreachable; this process limits on its own"
-BACK = "the storage of the rate limits is reachable again"
+LOST = "the rate-limit storage is unreachable; this process limits on its own"
+BACK = "the rate-limit storage is reachable again"
 FALLBACK = {"storage": "redis", "status": "fallback"}
 PATIENT = "?timeout=20&socket_timeout=20&socket_connect_timeout=20"
 """A busy machine may keep the server from answering in time, and then a process rightly decides by itself."""

@@ -35,11 +35,11 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
 
 
 def lost(error: str) -> tuple[int, str]:
-    return logging.WARNING, f"the storage of the rate limits is unreachable; this process limits on its own: {error}"
+    return logging.WARNING, f"the rate-limit storage is unreachable; this process limits on its own: {error}"
 
 
-BACK = (logging.INFO, "the storage of the rate limits is reachable again")
-UNANSWERED = "the storage of the rate limits did not answer one request; this process decided it"
+BACK = (logging.INFO, "the rate-limit storage is reachable again")
+UNANSWERED = "the rate-limit storage did not decide one request; this process did"
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -12,7 +12,7 @@ from app.mail import health, queued, redelivery
 
 health.CHECK_INTERVAL = 0.2
 redelivery.INTERVAL = 0.1
-redelivery.SHARE = 1
+redelivery.READING_SHARE = 1
 redelivery.GAP = redelivery.LONGEST_GAP = 0.01
 queued.SHORTEST_PAUSE = queued.LONGEST_PAUSE = int(os.environ["RETRY_SECONDS"])
 

@@ -29,7 +29,7 @@ def run(directory: Path, command: Sequence[str], missing: Sequence[str], **envir
     return process.wait(BOOT_SECONDS), log_file.read_text().splitlines()
 
 
-INSTALL = "is set: requires the extra [{0}], .venv/bin/python -m pip install --require-hashes -r requirements/{0}.txt"
+INSTALL = "needs the extra [{0}]: run .venv/bin/python -m pip install --require-hashes -r requirements/{0}.txt"
 WRONG = {"SMTP_PORT": "smtp", "TRUSTED_PROXIES": "-1", "WORKERS": "2"}
 WRONG_SAID = [
     "SMTP_PORT='smtp': expected ",
@@ -38,7 +38,7 @@ WRONG_SAID = [
 ]
 SHARED = {"RATE_LIMIT_STORAGE": "redis://:hunter2@127.0.0.1:1"}
 MISREAD = {"RATE_LIMIT_STORAGE": "redis://:hunter2@127.0.0.1:1?patience=none"}
-MISREAD_SAID = ["RATE_LIMIT_STORAGE=(hidden): expected an address that the redis library understands: redis://"]
+MISREAD_SAID = ["RATE_LIMIT_STORAGE=(hidden): expected a URL that the redis library understands: redis://"]
 METRICS = {"METRICS_BIND": "127.0.0.1:1"}
 
 REFUSED: dict[str, tuple[dict[str, str], Sequence[str], list[str]]] = {
@@ -85,7 +85,7 @@ def test_the_new_program_of_an_upgrade_listens_beside_the_old_one(tmp_path: Path
         server.wait_until_it_answers()
 
 
-CRITICAL = "CRITICAL - the settings cannot be used: SMTP_PORT='smtp': expected a port from 1 to 65535; TRUSTED_PROXIES="
+CRITICAL = "CRITICAL - invalid settings: SMTP_PORT='smtp': expected a port from 1 to 65535; TRUSTED_PROXIES="
 ENDS: dict[str, tuple[Sequence[str], int, list[str]]] = {
     "a command": ((*FLASK, "mail", "list"), os.EX_CONFIG, []),
     "a plain import": ((sys.executable, "-c", "import wsgi"), os.EX_CONFIG, []),
