@@ -50,7 +50,7 @@ class SlidingWindow:
         self.policy = policy
         self._window = policy.window_seconds * SECOND
         self._max_clients = max_clients
-        self._clients: OrderedDict[bytes, list[int]] = OrderedDict()
+        self._clients: OrderedDict[bytes, tuple[int, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -65,8 +65,7 @@ class SlidingWindow:
             if allowed:
                 if client not in self._clients:
                     self._make_room(now)
-                hits.append(now)
-                self._clients[client] = hits
+                self._clients[client] = hits = (*hits, now)
                 self._clients.move_to_end(client)
         return self._decision(hits, now, allowed=allowed)
 
@@ -89,17 +88,16 @@ class SlidingWindow:
             hits = self._counted(client, time.monotonic_ns())
             if hits:  # else it was evicted
                 oldest = hits[-1] + decision.reset_after - self._window
-                if not decision.allowed:
-                    hits.pop()
-                others = [oldest] * (self.policy.quota - len(hits))
-                self._clients[client] = sorted([*others, *hits])
+                own = hits if decision.allowed else hits[:-1]
+                others = [oldest] * (self.policy.quota - len(own))
+                self._clients[client] = tuple(sorted([*others, *own]))
 
-    def _counted(self, client: bytes, now: int) -> list[int]:
-        """A copy of the client's requests that are in the window, oldest first."""
-        hits = self._clients.get(client, [])
+    def _counted(self, client: bytes, now: int) -> tuple[int, ...]:
+        """The client's requests that are in the window, oldest first."""
+        hits = self._clients.get(client, ())
         return hits[bisect_right(hits, now - self._window) :]
 
-    def _decision(self, hits: list[int], now: int, *, allowed: bool) -> Decision:
+    def _decision(self, hits: tuple[int, ...], now: int, *, allowed: bool) -> Decision:
         reset_after = (hits[0] if hits else now) + self._window - now
         return Decision(self.policy, allowed, self.policy.quota - len(hits), reset_after)
 
@@ -107,7 +105,7 @@ class SlidingWindow:
         if len(self._clients) >= self._max_clients:
             self._clients.popitem(last=False)
         for _ in range(_IDLE_CLIENTS_DROPPED_PER_NEW_ONE):
-            least_recent = next(iter(self._clients.values()), [now])
+            least_recent = next(iter(self._clients.values()), (now,))
             if least_recent[-1] > now - self._window:
                 return
             self._clients.popitem(last=False)
