@@ -1,20 +1,20 @@
 #!/bin/bash
-# Installs, upgrades and removes the service, as root. Each release has a folder of its own with its own libraries, and does
-# not change. The link `current` points to the one in use. An instance keeps the release that it was started with.
+# Installs, upgrades and removes the service, as root. Each release is a folder with its own libraries that never changes.
+# The link `current` points to the one in use. An instance keeps the release that it was started with.
 #
-#   release.sh install [COMMIT]  install that commit, or the one checked out in source, or upgrade to it
-#   release.sh use [RELEASE]     restart one instance after the other with that release, or with the one in use
+#   release.sh install [COMMIT]  install or upgrade to that commit (default: the one checked out in source)
+#   release.sh use [RELEASE]     restart the instances one by one with that release (default: the one in use)
 #   release.sh uninstall         remove the service; messages, settings and logs stay
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 UNITS=/usr/local/lib/systemd/system # /etc/systemd/system is the operator's.
 NGINX=/etc/nginx/conf.d/public-web-interface.conf
-umask 022 # The service's user reads what root installs.
+umask 022 # The service's user must be able to read what root installs.
 cd /opt/public-web-interface
 exec 9> .lock
-chmod 600 .lock # Whoever can read it can lock it.
+chmod 600 .lock # Anyone who can read it can lock it.
 
-# The terminal may be gone.
+# Printing may fail, because the terminal may be gone.
 say() {
     echo "$*" || true
 }
@@ -28,13 +28,13 @@ in_use() {
     [ ! -L current ] || basename "$(readlink current)"
 }
 
-# The units of the instances that nginx leads clients to.
+# The units of the instances that nginx's configuration lists.
 instances() {
     sed -nE 's|^\s*server unix:/run/public-web-interface/([0-9]+)/.*|public-web-interface@\1.service|p' "$NGINX"
 }
 
-# Replacing a link by another is one step of the kernel: there is always a release in use. The units are copies, because
-# systemd reads them before it mounts the disk that /opt may be on.
+# mv replaces the link in one step, so there is always a release in use. The units are copies, because systemd reads them
+# before it mounts the disk that /opt may be on.
 switch() {
     ln -sfn "releases/$1" current.new
     mv -T current.new current
@@ -42,8 +42,8 @@ switch() {
     systemctl daemon-reload
 }
 
-# systemd starts no instance that was tried too often, unless it is told to forget that. The instance is asked for /api and
-# not for the health, which answers 410 once v1 has reached its sunset.
+# Without reset-failed, systemd would not start an instance that has failed too often. curl requests /api and not the
+# health, which returns 410 after v1's sunset.
 restart() {
     local instance=${1#*@}
     systemctl reset-failed "$1" 2>/dev/null # fails when the instance has never run
@@ -52,7 +52,7 @@ restart() {
         --unix-socket "/run/public-web-interface/${instance%.service}/gunicorn.sock" http://localhost/api
 }
 
-# Gives nginx the files of the release in use and, if it has no list of instances yet, one for each core.
+# Links nginx to the files of the release in use. If it has no list of instances yet, creates one with an instance per core.
 lead_nginx() {
     local made=()
     ln -sfn "$PWD/current/deploy/nginx/snippets" /etc/nginx/snippets/public-web-interface
@@ -62,17 +62,17 @@ lead_nginx() {
         for ((core = 1; core < $(nproc) && core < 10; core++)); do # METRICS_BIND of the unit has room for ten.
             sed -i "s|^\(.*\)/$((core - 1))/gunicorn.*|&\n\1/$core/gunicorn.sock max_fails=0;|" "$NGINX"
         done
-        say "Made $NGINX: an instance for each core"
+        say "Created $NGINX with an instance for each core"
     fi
-    # What nginx refuses would keep every website down after its next restart.
+    # With an invalid configuration every website would stay down after nginx's next restart.
     nginx -t -q || { rm -f "${made[@]}"; return 1; }
 }
 
-# A session that ends in the middle would leave the link at one release and an instance at another.
+# Ignores signals: an interrupted run would leave the link at one release and an instance at another.
 use_release() {
     local release=${1#*+} previous unit back moved=() # `version` puts 1.0.0+ before the name
-    # A path would lead out of releases/.
-    [[ $release != */* && -e releases/$release/.whole ]] || fail "there is no whole release '$release' in $PWD/releases"
+    # A path could point outside releases/.
+    [[ $release != */* && -e releases/$release/.whole ]] || fail "there is no complete release '$release' in $PWD/releases"
     "releases/$release/deploy/public-web-interface" check ||
         fail "nothing was restarted; to try $release again, type $PWD/source/deploy/release.sh use $release"
     trap '' HUP INT TERM PIPE
@@ -80,9 +80,9 @@ use_release() {
     switch "$release"
     if [ "$previous" != "$release" ] && ! lead_nginx; then
         [ -z "$previous" ] || switch "$previous"
-        fail "nothing was restarted, because nginx does not take its configuration with $release"
+        fail "nothing was restarted, because nginx rejects its configuration with $release"
     fi
-    [ -n "$(instances)" ] || fail "nothing was restarted, because $NGINX names no instance"
+    [ -n "$(instances)" ] || fail "nothing was restarted, because $NGINX lists no instances"
     for unit in $(instances); do
         moved=("$unit" "${moved[@]}")
         restart "$unit" && continue
@@ -94,7 +94,7 @@ use_release() {
         for back in "${moved[@]}"; do
             restart "$back" || fail "$back does not answer with $previous either; the others were left alone"
         done
-        fail "those that had moved are back at $previous"
+        fail "the restarted instances are back at $previous"
     done
     for unit in $(systemctl list-units --plain --no-legend 'public-web-interface@*.service' | cut -d ' ' -f 1); do
         instances | grep -qx "$unit" || systemctl disable --quiet --now "$unit"
@@ -106,9 +106,9 @@ use_release() {
     fi
 }
 
-# What lies outside of the releases and of nginx. The settings are made once, and belong to the operator.
+# Installs what is outside of the releases and of nginx. The settings are created once and belong to the operator.
 prepare() {
-    systemctl start dbus.socket # where dbus has just been installed
+    systemctl start dbus.socket # in case dbus has just been installed
     id public-web-interface >/dev/null 2>&1 ||
         useradd --system --gid nogroup --home-dir /nonexistent --shell /usr/sbin/nologin public-web-interface
     groupadd --system --force public-web-interface-operators
@@ -123,10 +123,10 @@ prepare() {
 install_release() {
     local commit pip
     export PIP_DISABLE_PIP_VERSION_CHECK=1
-    # `release` is not local: the trap below reads it when the script has left this function.
+    # `release` is not local, because the trap below reads it after this function has ended.
     commit=$(git -C source rev-parse --verify --short "$1^{commit}")
     release=$(date -u +%Y%m%dT%H%M%SZ)-$commit
-    say "Making the release $release"
+    say "Creating the release $release"
     mkdir -p releases
     mkdir "releases/$release"
     trap 'rm -rf "releases/$release"' EXIT
@@ -136,7 +136,7 @@ install_release() {
     # The unit sets METRICS_BIND, and the operator may set RATE_LIMIT_STORAGE at any time.
     "$pip" install --quiet --require-hashes -r "releases/$release/requirements/metrics.txt" \
         -r "releases/$release/requirements/redis.txt"
-    # Libraries that the operator adds, such as Sentry's (docs/monitoring.md). They replace none of the release.
+    # Libraries that the operator adds, such as Sentry's (docs/monitoring.md). They do not replace the release's own.
     if [ -e /etc/public-web-interface/requirements.txt ]; then
         "$pip" freeze > "releases/$release/.venv/constraints.txt"
         "$pip" install --quiet --constraint "releases/$release/.venv/constraints.txt" \
@@ -149,7 +149,7 @@ install_release() {
     use_release "$release"
 }
 
-# The newest five stay, and those in use.
+# Keeps the newest five releases and those in use.
 prune() {
     local old
     for old in $(ls -d releases/*/.whole | cut -d / -f 2 | head -n -5); do
@@ -157,15 +157,15 @@ prune() {
     done
 }
 
-# Each step can be repeated, in case that one fails.
+# Each step can be repeated if one fails.
 uninstall() {
     local websites own=(/etc/nginx/sites-enabled/{,zz-}public-web-interface.conf)
-    # nginx would not start with a line that names what is gone.
+    # nginx would not start with a line that includes a removed file.
     websites=$(grep -Rl '^[^#]*snippets/public-web-interface/' /etc/nginx --exclude-dir=public-web-interface |
         grep -vxF -e "${own[0]}" -e "${own[1]}" -e "$NGINX" || true)
-    [ -z "$websites" ] || fail "first take the line of the service out of" $websites
+    [ -z "$websites" ] || fail "first remove the service's line from" $websites
     rm -f "${own[@]}" "$NGINX" /etc/nginx/snippets/public-web-interface
-    nginx -t -q || fail "nginx was left as it is; once nginx -t is content, uninstall again"
+    nginx -t -q || fail "nginx was not reloaded; once nginx -t succeeds, uninstall again"
     systemctl try-reload-or-restart nginx
     systemctl stop 'public-web-interface*'
     systemctl reset-failed 'public-web-interface*'
@@ -182,5 +182,5 @@ case ${1-} in
 install) install_release "${2:-HEAD}" ;;
 use) use_release "${2:-$(in_use)}" ;;
 uninstall) uninstall ;;
-*) fail "install [COMMIT], use [RELEASE] or uninstall" ;;
+*) fail "expected install [COMMIT], use [RELEASE] or uninstall" ;;
 esac

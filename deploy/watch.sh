@@ -1,15 +1,15 @@
 #!/bin/bash
 # Tells the operator what is wrong, on machines without Prometheus. systemd runs it as the service's user.
 #
-#   watch.sh mail              public-web-interface-watch.timer: say when the mail is not OK, and when it is again
-#   watch.sh failure INSTANCE  the unit's OnFailure=: say that the instance does not come up
+#   watch.sh mail              public-web-interface-watch.timer: report when the mail is not OK, and when it is again
+#   watch.sh failure INSTANCE  the unit's OnFailure=: report that the instance does not come up
 #
-# The same is said once a day. What was said is remembered in memory, because the disk may be what fails.
+# A lasting problem is reported once a day. Reports are remembered in memory, because the disk may have failed.
 set -euo pipefail
 cd "$RUNTIME_DIRECTORY"
 DAY=1440 # minutes
 
-# One way that works is enough. The address of a webhook is a secret, so it is no argument of a program. Nor is the text,
+# One working channel is enough. A webhook's address is a secret, so it is not passed as an argument. Nor is the text,
 # which may be too long for one.
 tell() {
     local text body told=
@@ -41,7 +41,7 @@ mail_status() {
 
 watch_mail() {
     local line known
-    # A mail server that restarts is no news.
+    # A restart of the mail server is not reported.
     if line=$(mail_status) || { sleep 60 && line=$(mail_status); }; then
         if [ -e mail ]; then
             tell "the mail of public-web-interface is fine again: $line"
@@ -49,15 +49,15 @@ watch_mail() {
         fi
         return
     fi
-    # Neither numbers nor the words of the mail server make it another message.
-    known=$(sed -E 's/: .*//; s/; the oldest waits for .*//; s/[0-9]+//g' <(echo "$line"))
+    # A change only in numbers or in the mail server's reply is not a new problem.
+    known=$(sed -E 's/: .*//; s/; oldest waiting for .*//; s/[0-9]+//g' <(echo "$line"))
     if [ "$(cat mail 2>/dev/null)" != "$known" ] || ! younger mail "$DAY"; then
-        tell "the mail of public-web-interface needs a hand: $line; see public-web-interface mail list"
+        tell "the mail of public-web-interface needs attention: $line; see public-web-interface mail list"
         echo "$known" > mail
     fi
 }
 
-# systemd calls this after each round of tries. After half an hour without one it is a new failure.
+# systemd calls this after each round of start attempts. After half an hour without a call, it is a new failure.
 watch_failure() {
     if ! younger "seen-$1" 30 || ! younger "told-$1" "$DAY"; then
         tell "public-web-interface@$1 does not come up; see journalctl -u public-web-interface@$1 -n 20, and public-web-interface check"
@@ -69,5 +69,5 @@ watch_failure() {
 case ${1-} in
 mail) watch_mail ;;
 failure) watch_failure "${2:?}" ;;
-*) echo "watch.sh: mail, or failure INSTANCE" >&2 && exit 1 ;;
+*) echo "usage: watch.sh mail | failure INSTANCE" >&2 && exit 1 ;;
 esac

@@ -11,18 +11,18 @@ Node = dict[str, Any]
 
 
 def put(text: str, pattern: str, known: object) -> str:
-    """The text with what the code knows wherever the pattern stands; what its first group found stays before it.
+    """The text with each match of the pattern replaced by ``known``; the first group is kept before it.
 
-    Raises LookupError where it stands nowhere: a sentence in new words would otherwise go stale unseen.
+    Raises LookupError if nothing matches: a reworded sentence would otherwise go stale unnoticed.
     """
     written, found = re.subn(pattern, lambda match: f"{match[1] if match.re.groups else ''}{known}", text)
     if not found:
-        raise LookupError(f"nothing that make docs could write for {pattern!r}")
+        raise LookupError(f"make docs found no match for {pattern!r}")
     return written
 
 
 def put_all(known: Mapping[str, object], text: str) -> str:
-    """The text with each of what is known, by its pattern."""
+    """The text with the matches of each pattern replaced by its value."""
     for pattern, value in known.items():
         text = put(text, pattern, value)
     return text

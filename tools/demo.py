@@ -1,4 +1,4 @@
-"""``make demo``: the service, the form of docs/contact-form that posts to it, and an inbox of what arrived."""
+"""``make demo``: the service, the form of docs/contact-form that posts to it, and an inbox with what arrived."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PRIVACY = """<!doctype html><html lang="es"><title>Privacidad</title><link rel="
 <meta name="viewport" content="width=device-width"><main><h1>Política de privacidad</h1>
 <p>Aquí va la de su empresa. <a href="/">Volver al formulario</a></main>"""
 ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD}
-"""The signals that end a demo; the last one says that the service has ended."""
+"""The signals that end the demo; the last one means that the service has ended."""
 
 
 def create_app(service: str = "http://127.0.0.1:8000") -> Flask:
@@ -50,7 +50,7 @@ def create_app(service: str = "http://127.0.0.1:8000") -> Flask:
     def inbox(name: str | None = None) -> str:
         messages = {}
         for kept in reversed(spool.messages()):
-            with suppress(FileNotFoundError):  # it has been delivered meanwhile
+            with suppress(FileNotFoundError):  # it has just been delivered
                 messages[kept.local_part] = message_from_bytes(spool.read(kept), policy=policy.default)
         return render_template("inbox.html", messages=messages, name=name or next(iter(messages), None))
 
@@ -58,30 +58,30 @@ def create_app(service: str = "http://127.0.0.1:8000") -> Flask:
 
 
 def main() -> int:
-    """Serve the website and the service until a signal comes or the service ends; returns its exit status."""
+    """Serve the website and the service until a signal or the service's end; returns the service's exit status."""
     bind = Settings.from_env(os.environ).bind
     host, _, port = bind.rpartition(":")
     if bind.startswith("unix:") or int(port) == 0:
         sys.exit(f"BIND={bind!r}: the demo needs HOST:PORT, because a browser must find the service")
-    if host in {"0.0.0.0", "[::]"}:  # noqa: S104 - it listens nowhere
+    if host in {"0.0.0.0", "[::]"}:  # noqa: S104 - only compared
         host = "127.0.0.1"
     require_free("BIND", bind)
     demo_port = os.environ.get("DEMO_PORT") or "8080"
     try:
         listener = socket.create_server(("127.0.0.1", int(demo_port)))
     except (OSError, OverflowError, ValueError) as error:
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no port"
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "not a port"
         sys.exit(f"DEMO_PORT={demo_port!r}: {reason}: set DEMO_PORT to another port, such as 8081")
     site_host, site_port = listener.getsockname()
     site = f"http://{site_host}:{site_port}"
     website = make_server(
         site_host, site_port, create_app(f"http://{host}:{port}"), threaded=True, fd=listener.fileno()
     )
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # the lines are the service's
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # the terminal is for the service's log
     print(f"The form: {site}   What arrived: {site}/inbox", flush=True)  # noqa: T201
-    # A process group of its own keeps the terminal's signals away: a worker can hang when one comes twice.
+    # Its own process group keeps the terminal's signals away: a worker can hang if it receives one twice.
     gunicorn = subprocess.Popen([sys.executable, "-m", "gunicorn"], process_group=0)
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # else another thread may take the signal, and nobody wakes
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # otherwise another thread may take the signal
     threading.Thread(target=website.serve_forever, daemon=True).start()
     signal.sigwait(ENDS)
     gunicorn.terminate()

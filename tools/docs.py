@@ -1,4 +1,4 @@
-"""``python -m tools.docs`` writes what the code knows, in place."""
+"""``python -m tools.docs`` updates, in place, the facts that come from the code."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ FILES: dict[str, Callable[[str], str]] = {
     "deploy/nginx/snippets/http.conf": pages.nginx_quotas,
     **{name: partial(put_all, known) for name, known in pages.NUMBERS.items()},
 }
-"""Each file with the function that renews its text. The document comes first: the snapshot and README read it."""
+"""Each file with the function that updates its text. The document comes first: the snapshot and README read it."""
 
 
 def main() -> None:
-    """Write each file, and name what clients can rely on no longer."""
+    """Update each file, and name what clients can no longer rely on."""
     for name, write in FILES.items():
         file = ROOT / name
         before = file.read_text()
@@ -31,7 +31,7 @@ def main() -> None:
         file.write_text(after)
         if name == SNAPSHOT:
             for line in sorted({*before.splitlines()} - {*after.splitlines()}):
-                sys.stderr.write(f"Clients can rely on this no longer: {line}\n")
+                sys.stderr.write(f"Clients can no longer rely on this: {line}\n")
 
 
 if __name__ == "__main__":

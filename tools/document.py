@@ -1,4 +1,4 @@
-"""Write into static/openapi.json what the code knows. The prose there stays."""
+"""Update the facts in static/openapi.json that come from the code. Its prose stays."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ ANSWERS = {
     "EndpointList": V1_INDEX,
     "EndpointListGet": f"{V1_INDEX}?method=GET",
 }
-"""The examples that are answers of the service, each with its request."""
+"""The examples that are responses of the service, each with its request."""
 
 
 def document(text: str) -> str:
-    """The document with what the code knows."""
+    """The document with the facts that come from the code updated."""
     whole: Node = json.loads(put_all(NUMBERS, text))
     components: Node = whole["components"]
     whole["info"]["version"] = VERSION
@@ -80,7 +80,7 @@ def document(text: str) -> str:
         for name, target in ANSWERS.items():
             components["examples"][name]["value"] = _answer(app, target)
         _operations(whole, app)
-        # A check of MAIL_DIR that comes later would make the folder again.
+        # A later check of MAIL_DIR would create the folder again.
         app.extensions["background"].stop()
     return lay_out(whole) + "\n"
 
@@ -146,7 +146,7 @@ def _quotas(components: Node) -> None:
 
 
 def _errors(whole: Node) -> None:
-    """Each example of an error with the texts of the catalogue. A new code is one of the forms'."""
+    """Each error example with the catalogue's texts. A new code is added to the contact paths."""
     examples: Node = whole["components"]["examples"]
     shown = set()
     for example in examples.values():
@@ -165,7 +165,7 @@ def _errors(whole: Node) -> None:
 
 
 def _refusal(whole: Node, path: str, code: ErrorCode) -> Node:
-    """The response of a contact path with the status of this code; where there is none yet, one like that of 400."""
+    """The response of a contact path with this code's status; if there is none yet, a copy of the one for 400."""
     answers, responses = whole["paths"][path]["post"]["responses"], whole["components"]["responses"]
     status = str(code.status)
     if status not in answers:
@@ -178,14 +178,14 @@ def _refusal(whole: Node, path: str, code: ErrorCode) -> Node:
 
 
 def failure(code: ErrorCode, written: Node, docs: str = f"{BASE}/openapi.json") -> Node:
-    """The envelope of a code, with the details and the values that are written there."""
+    """The envelope of a code, with the details and allowed values of the existing error."""
     wait = CONTACT_POLICY.window_seconds if code.status == HTTPStatus.TOO_MANY_REQUESTS else None
     error = ApiError(code, details=written.get("details"), allowed_values=written.get("allowed_values"))
     return envelope.failure(error, retry_after=wait, docs=docs)
 
 
 def _tables(description: str) -> str:
-    """The description with a row for each error and each quota. What an error means stays as it is written."""
+    """The description with a row for each error and each quota. The written meanings of errors stay."""
     meanings = dict(re.findall(r"^\| `(\w+)` \| \d+ \| (.*) \|$", description, re.MULTILINE))
     codes = sorted(ErrorCode, key=lambda code: code.status)
     rows = "".join(f"| `{code}` | {code.status} | {meanings.get(code, code.message)} |\n" for code in codes)
@@ -205,7 +205,7 @@ def _answer(app: Flask, target: str) -> Node:
 
 
 def _operations(whole: Node, app: Flask) -> None:
-    """A new GET of v1, as the index of v1 describes it. Its answer is any object, until somebody writes its schema."""
+    """Add each new GET of v1, as v1's index describes it. Its response is any object until somebody writes a schema."""
     components: Node = whole["components"]
     for endpoint in _answer(app, V1_INDEX)["data"]["endpoints"]:
         path, words = endpoint["path"], endpoint["description"]

@@ -1,4 +1,4 @@
-"""``python -m tools.layout`` lays static/openapi.json out: what fits into a line stands in one."""
+"""``python -m tools.layout`` formats static/openapi.json: whatever fits on one line is put on one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WIDTH = 120
 
 
 def lay_out(node: Any, *, indent: int = 0, taken: int = 0) -> str:
-    """The node as JSON; its first line begins after the indentation and as many further columns as are taken."""
+    """The node as JSON; its first line begins after the indentation and ``taken`` further columns."""
     line = json.dumps(node, ensure_ascii=False)
     # A comma may follow.
     fits = indent + taken + len(line) < WIDTH

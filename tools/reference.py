@@ -1,4 +1,4 @@
-"""``python -m tools.reference [BASE_URL]`` writes the document for people: build/reference.html and its .gz."""
+"""``python -m tools.reference [BASE_URL]`` builds the readable reference: build/reference.html and its .gz."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PACKAGE = ROOT / "tools" / "node_modules" / "@scalar" / "fastify-api-reference"
 
 CONFIGURATION: dict[str, Any] = {
     "slug": "api",
-    # The document is small: all operations stand open, so that the browser's own search finds what they say. The parts
-    # of each answer alone are folded.
+    # The document is small, so all operations are open, and the browser's own search finds their text. Only the parts
+    # of each response are folded.
     "defaultOpenAllTags": True,
     "hideModels": True,
     "orderSchemaPropertiesBy": "preserve",
-    # Off: what asks something of the network, and the client, which would send the sales team real forms.
+    # Off: everything that uses the network, and the test client, which would send real forms to the sales team.
     "withDefaultFonts": False,
     "telemetry": False,
     "hideTestRequestButton": True,
@@ -39,7 +39,7 @@ CONFIGURATION: dict[str, Any] = {
     "showDeveloperTools": "never",
     "agent": {"disabled": True},
     "mcp": {"disabled": True},
-    # This copy of the document is made for the page. The introduction links to the published one.
+    # This copy of the document is adapted to the page. The introduction links to the published one.
     "documentDownloadType": "none",
     "localization": {
         "locale": "es",
@@ -73,10 +73,10 @@ ENGLISH = {
     "`patternProperty`:`additionalProperty`": "`patrón`:`propiedad adicional`",
     "{type:`anything`": "{type:`cualquiera`",
 }
-"""Texts that Scalar has in English alone, as they stand in its script, each with its Spanish."""
+"""Texts that Scalar has only in English, as written in its script, each with its Spanish translation."""
 
 LAZY_MARGIN = re.compile(r"`\$\{[\w$]+\}px 0px`")
-"""The distance from the view, as it stands in Scalar's script, within which it draws an operation."""
+"""The distance from the viewport within which Scalar renders an operation, as written in its script."""
 
 ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#0063a8"/>'
@@ -85,23 +85,23 @@ ICON = (
 
 
 def read_script() -> str:
-    """Scalar's script, which the package holds as one text, in Spanish and fit to stand in a page."""
+    """Scalar's script, which the package contains as one string, in Spanish and safe to embed in a page."""
     _, _, text = (PACKAGE / "dist" / "index.js").read_text(encoding="utf-8").partition("\nvar standalone_default = ")
     script: str = json.JSONDecoder(strict=False).raw_decode(text)[0]
     for english, spanish in ENGLISH.items():
         if english not in script:
-            raise ValueError(f"{PACKAGE.name} no longer says {english}: look for its new words and translate them")
+            raise ValueError(f"{PACKAGE.name} no longer contains {english}: find the new text and translate it")
         script = script.replace(english, spanish)
-    # The browser's own search finds only what is drawn, so all operations are near enough.
+    # The browser's own search finds only what is rendered, so this margin includes all operations.
     script, places = LAZY_MARGIN.subn("`1000000px 0px`", script)
     if places != 1:
-        raise ValueError(f"{PACKAGE.name} has {LAZY_MARGIN.pattern} {places} times: look for where it draws lazily")
-    # In a page, either of the two would change where the script ends.
+        raise ValueError(f"{PACKAGE.name} has {LAZY_MARGIN.pattern} {places} times: find where it renders lazily")
+    # In a page, each of these two would change where the script ends.
     return re.sub("<(?=!--|/script)", r"\\x3c", script)
 
 
 def read_document(base_url: str | None = None) -> dict[str, Any]:
-    """The published document, with ``base_url`` in its servers and examples, in the form that the page shows well."""
+    """The published document, with ``base_url`` in its servers and examples, adapted to the page."""
     text = DOCUMENT_FILE.read_text(encoding="utf-8")
     published = json.loads(text)
     [server] = published["servers"]
@@ -110,22 +110,22 @@ def read_document(base_url: str | None = None) -> dict[str, Any]:
         server = {"url": base_url}
     examples = json.loads(text)["components"]["examples"]
 
-    def mend(part: dict[str, Any]) -> dict[str, Any]:
-        # Scalar shows some references to examples as they stand, and names the others by their key.
+    def adapt(part: dict[str, Any]) -> dict[str, Any]:
+        # Scalar shows some references to examples unresolved, and labels the others with their key.
         if part.get("$ref", "").startswith("#/components/examples/"):
             example: dict[str, Any] = examples[part["$ref"].rpartition("/")[2]]
             return example
-        # JavaScript rounds the bounds of 64 bits, so the page would show wrong ones. A "not" says to generators of
-        # clients what the description says to people.
+        # JavaScript rounds 64-bit bounds, so the page would show wrong numbers. A "not" tells client generators what
+        # the description tells people.
         unread = {"not", "minimum", "maximum"} if part.get("maximum", 0) > 2**53 else {"not"}
         return {name: value for name, value in part.items() if name not in unread}
 
-    document: dict[str, Any] = json.loads(text, object_hook=mend)
+    document: dict[str, Any] = json.loads(text, object_hook=adapt)
     address = server["url"] + DOCUMENT
-    # Their addresses are made up, and without one their names say nothing.
+    # Their addresses are placeholders, and without one their names mean nothing.
     del document["info"]["contact"], document["info"]["license"]
     for path in document["paths"].values():
-        # Two paths have it in the document, and all have it in the service. The section CORS says so.
+        # The document lists it for two paths, but the service has it for all. The section CORS says so.
         path.pop("options", None)
     document["info"]["description"] += f"\n\n## Documento OpenAPI\n\nEsta página procede de [{address}]({address}).\n"
     return document | {"servers": [server]}
@@ -145,7 +145,7 @@ def build(base_url: str | None = None) -> str:
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    # The text is seen while the page loads, and without JavaScript. Scalar wants its own element empty.
+    # The text is visible while the page loads, and without JavaScript. Scalar needs its own element empty.
     return f"""<!doctype html>
 <html lang="es">
 <head>
@@ -174,7 +174,7 @@ body > p {{ padding: 1rem; line-height: 1.5; overflow-wrap: anywhere }}
 
 
 def read_base_url(given: str) -> str | None:
-    """The base address that is given, held to the rules of PUBLIC_BASE_URL; None when the text is empty."""
+    """The given base URL, checked by the rules of PUBLIC_BASE_URL; None if it is empty."""
     try:
         return parse_base_url(given) if given else None
     except ValueError:
@@ -182,12 +182,12 @@ def read_base_url(given: str) -> str | None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write the page, with the base address that the arguments name or the one that the document has."""
+    """Write the page, with the base URL from the arguments or else from the document."""
     [given] = arguments or [""]
     page = build(read_base_url(given)).encode()
     FILE.parent.mkdir(exist_ok=True)
     FILE.write_bytes(page)
-    # Without a time in it, the same page makes the same file.
+    # Without a timestamp, the same page always gives the same file.
     FILE.with_name(f"{FILE.name}.gz").write_bytes(gzip.compress(page, 9, mtime=0))
 
 

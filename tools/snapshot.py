@@ -1,7 +1,7 @@
 """The parts of static/openapi.json that clients rely on, one per line. A stable version keeps them compatible.
 
-(Specification, Versioning, rule 3.) A line that goes or changes breaks clients. So does a new line that a request
-requires, or a new value of an ``enum`` that is answered.
+(Specification, Versioning, rule 3.) Removing or changing a line breaks clients. So does a new line that a request
+requires, or a new value of an ``enum`` in a response.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The service with OpenTelemetry, which learns route and status of a request and no word of a visitor's."""
+"""The service with OpenTelemetry, which receives a request's route and status, but nothing that a visitor wrote."""
 
 import os
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ TOLD = ("http.method", "http.route", "http.status_code", "request_id")
 
 
 def wordless(span: ReadableSpan) -> ReadableSpan:
-    """The span with nothing but what is named here."""
+    """The span, reduced to the data named here."""
     events = [
         Event(event.name, {"exception.type": event.attributes["exception.type"]}, event.timestamp)
         for event in span.events
@@ -43,7 +43,7 @@ def wordless(span: ReadableSpan) -> ReadableSpan:
 
 
 class WordlessExporter(OTLPSpanExporter):
-    """Exports what ``wordless`` leaves of each span."""
+    """Exports each span as reduced by ``wordless``."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Export the spans over HTTP."""
@@ -52,7 +52,7 @@ class WordlessExporter(OTLPSpanExporter):
 
 @app.after_request
 def name_the_request(response: Response) -> Response:
-    """Note the id of the request, under which both logs have it."""
+    """Add the request's id, which both logs contain, to the span."""
     trace.get_current_span().set_attribute("request_id", request.id)
     return response
 

@@ -1,4 +1,4 @@
-"""The service with Sentry, which learns class and place of an exception and no word of a visitor's."""
+"""The service with Sentry, which receives an exception's class and traceback, but nothing that a visitor wrote."""
 
 from typing import Any, cast
 
@@ -16,8 +16,8 @@ KEPT = ("event_id", "timestamp", "platform", "level", "release", "environment", 
 
 
 def without_words(event: Event, _hint: Hint) -> Event | None:
-    """The event with nothing but what is named here, so that a later version of the SDK cannot send more."""
-    if "exception" not in event:  # a line of the log, which shows the exception once more
+    """The event, reduced to the data named here, so that a later version of the SDK cannot send more."""
+    if "exception" not in event:  # a log line, which would report the exception again
         return None
     kept: dict[str, Any] = {name: value for name, value in event.items() if name in KEPT}
     parts = ("type", "module", "stacktrace")
@@ -34,5 +34,5 @@ sentry_sdk.init(
     include_local_variables=False,  # the visitor's form is among them
     max_request_body_size="never",  # Sentry would read a body that the service leaves unread, and wait for it
     before_send=without_words,
-    before_send_transaction=lambda _event, _hint: None,  # timings, should somebody switch them on, show the path
+    before_send_transaction=lambda _event, _hint: None,  # timings, if enabled, would show the path
 )

@@ -332,7 +332,7 @@ WRONG, SAID_OF_IT = write("SMTP_TIMEOUT=abc\n", "public-web-interface.env"), "SM
 OWN_LIBRARY = write(f"sentry-sdk\n{NO_LIBRARY}", "public-web-interface/requirements.txt")
 LINE_OF_A_WEBSITE = "server {\n    include snippets/public-web-interface/website.conf;\n}\n"
 WEBSITE = write(LINE_OF_A_WEBSITE, "nginx/sites-enabled/website")
-NOT_WHOLE = "there is no whole release"
+NOT_WHOLE = "there is no complete release"
 REFUSED: dict[str, tuple[Prepare, str, str]] = {
     "code that cannot be loaded": (commit(added="raise RuntimeError"), "install", "nothing was restarted"),
     "an upgrade with wrong settings": (WRONG, "install", SAID_OF_IT),
@@ -346,7 +346,7 @@ REFUSED: dict[str, tuple[Prepare, str, str]] = {
     "what nginx does not take": (
         lambda machine: machine.play("nginx", "exit 1"),
         "install",
-        "nginx does not take its configuration",
+        "nginx rejects its configuration",
     ),
     "an end with a website's line": (WEBSITE, "uninstall", "/nginx/sites-enabled/website"),
 }
@@ -373,7 +373,7 @@ def test_a_first_installation_that_nginx_refuses_leaves_nginx_as_it_was(machine:
 
     refused = machine.release_sh("install")
 
-    assert "nginx does not take its configuration" in refused.stderr
+    assert "nginx rejects its configuration" in refused.stderr
     assert sorted(machine.nginx.rglob("*")) == before
 
 
@@ -416,7 +416,7 @@ def test_an_upgrade_that_does_not_come_up_goes_back(machine: Machine, added: str
     installed = machine.release_sh("install")
 
     assert installed.returncode == 1
-    assert f"those that had moved are back at {first}" in installed.stderr
+    assert f"the restarted instances are back at {first}" in installed.stderr
     assert machine.current == first
     assert machine.running() == dict.fromkeys({*instances}, "one")
     assert machine.moves() == restarts(instances)

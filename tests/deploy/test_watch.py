@@ -94,7 +94,7 @@ def webhook() -> Iterator[Receiver]:
         yield receiver
 
 
-NEEDS_A_HAND = "the mail of public-web-interface needs a hand: "
+NEEDS_A_HAND = "the mail of public-web-interface needs attention: "
 SEE = "; see public-web-interface mail list"
 AWAY = f"{NEEDS_A_HAND}CRITICAL - MAIL_DIR='{{mail_dir}}' does not exist{SEE}"
 FINE = "the mail of public-web-interface is fine again: OK - SMTP_HOST is not set; no messages"

@@ -1,1 +1,1 @@
-"""The benchmark behind docs/performance.md: this service beside others, in one run on one machine."""
+"""The benchmark for docs/performance.md: this service and others, in one run on one machine."""

@@ -1,4 +1,4 @@
-"""Contact forms, from the form to the mail server's 250, and GETs while they wait for a mail server that hangs."""
+"""Contact forms, up to the mail server's 250, and GETs while forms wait for a mail server that hangs."""
 
 import socket
 import time
@@ -18,15 +18,15 @@ from tools.bench.wrk import load
 
 FORM = "/api/v1/contact"
 SLOW = 20
-"""Milliseconds that the slow mail server takes for an answer."""
+"""Milliseconds that the slow mail server takes for a reply."""
 FEW = 4
-"""Forms at once, where a visitor's wait is measured: few come at the same moment."""
+"""Concurrent forms when a visitor's wait is measured: few arrive at the same moment."""
 PAUSE = 0.5
-"""Seconds between an answer and the next form of a client while the mail server hangs."""
+"""Seconds between a response and the next form while the mail server hangs."""
 
 
 def measure() -> list[Figure]:
-    """The figures of forms that a mail server takes."""
+    """The figures of forms that a mail server accepts."""
     fast, slow = start_mail_server(), start_mail_server(SLOW)
     many = partial(load, path=FORM, method="POST")
     few = partial(many, connections=FEW)
@@ -61,7 +61,7 @@ def measure() -> list[Figure]:
 
 
 def measure_hanging() -> Figure:
-    """GETs while the mail server never answers, and as many clients post as there are threads."""
+    """GETs while the mail server never replies, and as many clients post as there are threads."""
     with service(**start_mail_server(HANGING)) as server:
         clients, posting = count(), gunicorn_settings.threads
         for _ in range(posting):
@@ -80,7 +80,7 @@ def measure_hanging() -> Figure:
 def _keep_posting(port: int, clients: Iterator[int]) -> None:
     """Post forms until the service has ended, each from another client, with a pause before the next.
 
-    wrk would open its next connection before the pause, and so take a thread of the service meanwhile.
+    wrk would open its next connection before the pause, and so occupy a thread of the service during it.
     """
     body = "form_type=ventas&email=maria@example.com&mensaje=Quisiera conocer sus tarifas."
     head = f"POST {FORM} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded"

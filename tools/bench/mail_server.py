@@ -1,4 +1,4 @@
-"""A mail server that takes every message, as fast as it can or as slowly as it is told."""
+"""A mail server that accepts every message, with or without a delay before each reply."""
 
 import asyncio
 import socket
@@ -7,14 +7,14 @@ from functools import partial
 from threading import Thread
 
 HANGING = 3_600_000
-"""Milliseconds: nobody waits so long for the first answer."""
+"""Milliseconds: nobody waits that long for the first reply."""
 
 _REPLIES = {b"EHLO": b"250-sink.example.com\r\n250 PIPELINING\r\n", b"DATA": b"354 go ahead\r\n"}
 _OK = b"250 OK\r\n"
 
 
 def start_mail_server(milliseconds: int = 0) -> dict[str, str]:
-    """Start one that thinks so long about each answer; returns the settings of the service that uses it."""
+    """Start one that delays each reply by this time; returns the settings for a service that uses it."""
     listener = socket.create_server(("127.0.0.1", 0))
     Thread(target=asyncio.run, args=(_serve(listener, milliseconds / 1000),), daemon=True).start()
     return {
@@ -31,7 +31,7 @@ async def _serve(listener: socket.socket, delay: float) -> None:
 
 
 async def _talk(delay: float, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer one client. What arrives together is answered together, as over a long line."""
+    """Serve one client. Commands that arrive together get their replies together, as over a long line."""
     replies = b"220 sink.example.com ESMTP\r\n"
     with suppress(asyncio.IncompleteReadError, ConnectionError):
         while replies:

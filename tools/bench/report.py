@@ -20,18 +20,18 @@ _PACKAGES = ("flask", "werkzeug", "gunicorn", "flask-cors", "flask-limiter", "li
 _PAGE = """\
 # Performance
 
-`make bench` measures this service beside others, in turn, and rewrites this page. Figures are medians. A ratio (x)
-above 1 means that this service is faster; for the start, slower. Half of the answers come within p50, 99 % within p99.
+`make bench` measures this service and others, in turn, and rewrites this page. Figures are medians. A ratio (x) above 1
+means that this service is faster; for the start, slower. Half of the responses arrive within p50, 99 % within p99.
 The service has one core: gunicorn's one worker of 32 threads. The mail server and the load have another: wrk's 16
 connections, each request from a new client.
 
 - **Forms** go to the disk, then to the mail server. The first row compares them with the same service when sending mail
-  takes no time. In the next two, 4 connections send, and the mail server takes 20 ms for each answer.
-- **GET** asks for `/api/versioning`; the others answer less. The usual stack is Flask with Flask-Limiter, flask-cors
-  and ProxyFix. FastAPI has uvicorn and slowapi, which admits up to twice the quota.
+  takes no time. In the next two, 4 connections send, and the mail server takes 20 ms for each reply.
+- **GET** requests `/api/versioning`; the others send less. The usual stack is Flask with Flask-Limiter, flask-cors
+  and ProxyFix. FastAPI runs on uvicorn with slowapi, which admits up to twice the quota.
 - **The limiter** says whether a request may pass, how much of the quota remains and when it is renewed. `limits`, the
   library of Flask-Limiter, needs two calls for that.
-- **While the mail server hangs**, 32 clients post forms, and another one asks for `/api/v1/health`.
+- **While the mail server hangs**, 32 clients post forms, and another one requests `/api/v1/health`.
 
 {machine}
 
@@ -63,7 +63,7 @@ _CHART = """\
 
 @dataclass(frozen=True)
 class Figure:
-    """A row of the table: a figure, its goal if it has one, and the reason to give where that is missed."""
+    """A row of the table: a figure, its goal if it has one, and the reason if that is missed."""
 
     what: str
     value: float
@@ -74,7 +74,7 @@ class Figure:
 
     @property
     def goal(self) -> str:
-        """The goal; where it is missed, also the reason."""
+        """The goal, with the reason if it is missed."""
         if self.at_least is not None:
             goal, met = f"at least {self.at_least:g} {self.unit}", self.value >= self.at_least
         elif self.at_most is not None:
@@ -99,14 +99,14 @@ def write(figures: Sequence[Figure], bars: Mapping[str, float]) -> None:
 
 
 def _rounded(value: float) -> str:
-    """The number with three digits, or with all of those before the point if they are more."""
+    """The number with three digits, or as an integer if it has more."""
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     return f"{value:,.{digits}f}"
 
 
 def _machine() -> str:
     model = re.search(r"^model name\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    # wrk says its version and then, as after an error, how it is used.
+    # wrk prints its version and then, as after an error, its usage.
     wrk = subprocess.run(["wrk", "-v"], stdout=subprocess.PIPE, text=True, check=False).stdout.split(" [")[0]
     return (
         f"{os.cpu_count()} cores of {model[1] if model else platform.machine()}, Linux {platform.release()}, "

@@ -1,4 +1,4 @@
-"""Fair turns: the contestants take turns, round by round, so that a noisy moment hits all of them."""
+"""Fair measurements: the servers take turns, round by round, so that a noisy moment affects all of them."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -9,5 +9,5 @@ T = TypeVar("T")
 
 
 def interleaved(turns: Mapping[str, Callable[[], T]]) -> list[dict[str, T]]:
-    """The results of each round by the name of the turn. A first round warms up and does not count."""
+    """The results of each round, by name. A first round warms up and does not count."""
     return [{name: turn() for name, turn in turns.items()} for _ in range(ROUNDS + 1)][1:]

@@ -1,4 +1,4 @@
-"""The measured servers, each in processes of its own on one core."""
+"""The measured servers, each in its own processes on one core."""
 
 import http.client
 import os
@@ -17,19 +17,19 @@ from tempfile import NamedTemporaryFile, mkdtemp
 from tools import ROOT
 
 BUILD = ROOT / "build" / "bench"
-"""The messages and the output of the servers. A folder for temporary files could be in memory, where a sync is free."""
+"""The servers' messages and output. The folder for temporary files could be in memory, where a sync is free."""
 
 _CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE, LOAD_CORE = _CORES[0], _CORES[-1]
 
 BOOT_SECONDS = 20
 HEALTH = "/api/v1/health"
-"""The path that every server answers."""
+"""The path that every server has."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server that takes requests."""
+    """A server that accepts requests."""
 
     pid: int
     port: int
@@ -43,7 +43,7 @@ def service(app: str = "wsgi:app", **settings: str) -> AbstractContextManager[Se
 
 
 def gunicorn(app: str) -> AbstractContextManager[Server]:
-    """A rival under gunicorn with the settings that this service has."""
+    """A rival under gunicorn with this service's settings."""
     port = _free_port()
     return _serving(
         port, "gunicorn", "-c", f"python:{__package__}.rivals.gunicorn_settings", "-b", f"127.0.0.1:{port}", app
@@ -51,14 +51,14 @@ def gunicorn(app: str) -> AbstractContextManager[Server]:
 
 
 def uvicorn(app: str) -> AbstractContextManager[Server]:
-    """A rival under uvicorn, with its fastest event loop and parser, which it finds by itself."""
+    """A rival under uvicorn, with its fastest event loop and parser, which it selects by itself."""
     port = _free_port()
     return _serving(port, "uvicorn", "--port", str(port), "--no-access-log", "--log-level", "warning", app)
 
 
 @contextmanager
 def _serving(port: int, *arguments: str, **environ: str) -> Iterator[Server]:
-    """Run a module of Python until the block ends; it takes requests when the block begins."""
+    """Run a Python module until the block ends; it accepts requests when the block begins."""
     command = ["taskset", "--cpu-list", str(SERVER_CORE), sys.executable, "-m", *arguments]
     with NamedTemporaryFile(dir=BUILD) as output:
         running = subprocess.Popen(
@@ -77,7 +77,7 @@ def _serving(port: int, *arguments: str, **environ: str) -> Iterator[Server]:
                 time.sleep(0.005)
             yield Server(running.pid, port)
         finally:
-            # At once and with its children, because a worker would wait for the mail server that hangs.
+            # At once and with its children, because a worker would wait for the hanging mail server.
             os.killpg(running.pid, signal.SIGKILL)
             running.wait()
 

@@ -1,4 +1,4 @@
-"""From the start of gunicorn to the first answer, and the memory of its worker after that."""
+"""The time from gunicorn's start to the first response, and the memory of its worker after that."""
 
 import re
 import time
@@ -31,11 +31,11 @@ def measure() -> list[Figure]:
     )
     return [
         Figure(
-            "First answer after the start against bare Flask",
+            "First response after the start, against bare Flask",
             median(each["ours"].seconds / each["bare"].seconds for each in rounds),
             "x",
             at_most=2,
-            why_missed="the service imports its libraries and tries MAIL_DIR before it answers.",
+            why_missed="the service imports its libraries and checks MAIL_DIR before it responds.",
         ),
         Figure(
             "Memory at rest over bare Flask",

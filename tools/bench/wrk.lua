@@ -1,5 +1,5 @@
 -- Each request comes from the next client address. A run that begins a second later begins 100,000 addresses further on,
--- so it meets no client of another run.
+-- so that two runs share no clients.
 -- Arguments: method, path.
 
 local head, tail

@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Load:
-    """The result of wrk: the requests, their times in milliseconds, and the number not answered 2xx or 3xx."""
+    """The result of wrk: the requests, their times in milliseconds, and the number without a 2xx or 3xx response."""
 
     requests: int
     seconds: float

@@ -1,4 +1,4 @@
-"""The rivals of the service, each written in its usual way; all answer the same document."""
+"""The rivals of the service, each written in its usual way; all return the same document."""
 
 DOCUMENT = {
     "ok": True,

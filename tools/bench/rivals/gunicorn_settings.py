@@ -1,4 +1,4 @@
-"""The settings of the rivals under gunicorn: those that this service has."""
+"""The settings of the rivals under gunicorn: the same as this service's."""
 
 worker_class = "gthread"
 workers = 1

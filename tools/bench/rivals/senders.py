@@ -1,4 +1,4 @@
-"""The service with another way of sending, for gunicorn to call."""
+"""The service with other ways of sending mail, as app factories for gunicorn."""
 
 import os
 from collections.abc import Callable
@@ -15,18 +15,18 @@ from app.settings import Settings
 
 class _NoHandOver(SmtpSender):
     def send(self, _message: Message, _deadline: Deadline, *, before_content: Callable[[], None]) -> Receipt:
-        before_content()  # the work on the disk stays
+        before_content()  # the work on the disk is still done
         return Receipt("250", {})
 
 
 class _NewConnections(SmtpSender):
     def send(self, message: Message, deadline: Deadline, *, before_content: Callable[[], None]) -> Receipt:
-        self.close()  # so that there is none to use again
+        self.close()  # so that none is reused
         return super().send(message, deadline, before_content=before_content)
 
 
 def no_hand_over() -> Flask:
-    """A hand-over that costs nothing, and never talks to the mail server: no way of sending can be faster."""
+    """Sending that takes no time and never talks to the mail server: no way of sending can be faster."""
     return _create_app(_NoHandOver)
 
 

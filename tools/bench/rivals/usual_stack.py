@@ -9,7 +9,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from tools.bench.rivals import DOCUMENT
 
 app = flask.Flask(__name__)
-app.wsgi_app = ProxyFix(app.wsgi_app, x_for=1)  # type: ignore[method-assign]  # as its documentation has it
+app.wsgi_app = ProxyFix(app.wsgi_app, x_for=1)  # type: ignore[method-assign]  # as documented
 CORS(app)
 Limiter(
     get_remote_address,
