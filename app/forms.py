@@ -1,4 +1,4 @@
-"""The contact forms: their types, the field that only bots fill in, and what can become of a submission."""
+"""The contact forms: their types, the field that only bots fill in, and the outcomes of a submission."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -25,7 +25,7 @@ HONEYPOT = "_bp_check"  # the hidden field that only bots fill in
 
 
 class Outcome(StrEnum):
-    """What can become of a submission."""
+    """The outcomes of a submission."""
 
     DELIVERED = "delivered"
     STORED = "stored"  # written to MAIL_DIR, because there is no mail server (development)

@@ -21,7 +21,7 @@ ACCEPTED_URL = (
     "a URL that the redis library understands: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// for TLS,"
     " redis+unix://[USER:PASSWORD@]/PATH, or valkey:// in place of redis://"
 )
-"""What RATE_LIMIT_STORAGE can be. Options in its query take precedence over those that are set here."""
+"""The values of RATE_LIMIT_STORAGE. Options in its query take precedence over those that are set here."""
 
 _PROBE = Policy(quota=1_000_000, window_seconds=1)
 """The policy of probes, which refuses none. A probe counts as a request does, so the server must accept writes."""
