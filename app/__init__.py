@@ -24,7 +24,7 @@ from app.mail.cli import create_mail_commands
 from app.mail.health import MailHealth
 from app.mail.mailer import Mailer, create_mailer
 from app.mail.redelivery import Redelivery
-from app.mail.spool import Spool
+from app.mail.spool import Spool, require_mail_dir
 from app.metrics import create_recorder
 from app.ratelimit.storage import create_storage
 from app.ratelimit.window import Policy
@@ -52,6 +52,7 @@ def create_app(
     paths = contact_paths(versions)
     recorder = create_recorder(settings, paths)
     storage = create_storage(settings)
+    require_mail_dir(settings.mail_dir, create=False)
     spool = Spool(settings.mail_dir, has_server=settings.has_mail_server)
     mailer = mailer or create_mailer(settings, spool, recorder)
     redelivery = Redelivery(mailer, spool, timeout=settings.smtp_timeout + 1)

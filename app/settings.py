@@ -79,7 +79,7 @@ _reference = _matching(r"(https?:/)?/[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+", st
 
 
 def _path(raw: str) -> Path:
-    return Path(_text(raw)).absolute()
+    return Path(raw).absolute()
 
 
 def _text(raw: str) -> str:
@@ -168,7 +168,7 @@ class Settings:
     mail_from: Mailbox = setting(parse_mailbox, "web@localhost", f"one e-mail address, {NAMED}")
     mail_timezone: ZoneInfo = setting(_time_zone, "UTC", "an IANA time zone such as America/Montevideo")
     """The time zone of a message's Date and displayed time."""
-    mail_dir: Path = setting(_path, "var/mail", TEXT)
+    mail_dir: Path = setting(_path, "var/mail", "a path")
     public_base_url: str | None = setting(parse_base_url, None, BASE_URL)
     cors_origins: tuple[str, ...] = setting(
         _origins, "*", "* or origins such as https://www.example.com separated by commas"

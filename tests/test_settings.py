@@ -352,7 +352,10 @@ def test_what_is_just_right_together_is_taken(environ: dict[str, str], read: Rea
     assert {name: str(value_of(settings, name)) for name in environ} == environ
 
 
-@pytest.mark.parametrize("mail_dir", ["mail", "not/made/yet"])
-def test_a_mail_dir_is_neither_looked_at_nor_changed(mail_dir: str, read: ReadEnv, directory: Path) -> None:
-    assert read(MAIL_DIR=mail_dir).mail_dir == directory / mail_dir
-    assert list(directory.iterdir()) == []
+@pytest.mark.parametrize("mail_dir", ["", "file", "file/mail", "not/made/yet"])
+def test_a_mail_dir_is_neither_judged_nor_changed(mail_dir: str, read: ReadEnv, directory: Path) -> None:
+    (directory / "file").touch()
+
+    assert read(MAIL_DIR=mail_dir).mail_dir == directory / (mail_dir or "var/mail")
+    assert [path.name for path in directory.iterdir()] == ["file"]
+    (directory / "file").unlink()

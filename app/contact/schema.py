@@ -51,9 +51,7 @@ def _address(value: Any) -> ValidatedEmail:
 def _epoch_milliseconds(value: Any) -> int:
     """Milliseconds since 1970 as an integer, or as the digits that a form sends."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(
-            value.lstrip("0")[:20] or 0
-        )  # 20 digits exceed 64 bits already, and int() refuses very long strings
+        value = int(value.lstrip("0")[:20] or 0)  # 20 digits exceed 64 bits; int() refuses very long strings
     elif isinstance(value, float) and value.is_integer():
         value = int(value)  # 1.0 is an integer in JSON Schema
     if type(value) is not int:  # in Python, a bool is one

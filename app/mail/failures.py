@@ -6,8 +6,6 @@ from enum import Enum
 
 from app.mail.smtp import InDoubtError, RefusedError, Reply, SmtpError, Step
 
-_CLOSING = 421
-_PERMANENT = range(500, 600)  # no repetition helps after these codes (RFC 5321, section 4.2.1)
 _STEPS_BEFORE_LOGIN = (Step.GREETING, Step.EHLO, Step.STARTTLS)
 _MESSAGE_STEPS = (Step.MAIL, Step.RCPT, Step.DATA, Step.CONTENT)
 _MAX_LENGTH = 300
@@ -21,6 +19,9 @@ class Scope(Enum):
     SERVER = "the mail server or the way there: the next message would fail, too"
     IN_DOUBT = "the content was sent and no reply came, so the mail server may have taken the message"
     LOCAL = "this machine: its disk, a full bulkhead, a bug in the code"
+
+
+_SCOPES = {4: Scope.DEFERRED, 5: Scope.MESSAGE}  # by the first digit of a reply to a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,8 @@ def failure_of(error: Exception) -> Failure:
     elif isinstance(error, RefusedError):
         lowest = min(code for code, _ in error.replies)
         code = str(lowest) if lowest >= 0 else error.code
-        if error.step in _MESSAGE_STEPS and lowest != _CLOSING:
-            scope = Scope.MESSAGE if lowest in _PERMANENT else Scope.DEFERRED
+        if error.step in _MESSAGE_STEPS:
+            scope = _SCOPES.get(lowest // 100, Scope.SERVER)
         shown = error.replies if error.step in _STEPS_BEFORE_LOGIN else [(code, b"") for code, _ in error.replies]
         logged, sentence = (f"{error.reason}: {_quote_all(replies)}" for replies in (shown, error.replies))
     likely_cause = "".join(f"; {note}" for note in getattr(error, "__notes__", []))

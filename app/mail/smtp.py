@@ -48,6 +48,7 @@ class Step(Enum):
     RCPT = "the mail server refused every recipient"
     DATA = "the mail server refused DATA"
     CONTENT = "the mail server refused the message"
+    CLOSING = "the mail server closes the connection"
 
 
 class SmtpError(OSError):
@@ -64,7 +65,7 @@ class RefusedError(SmtpError):
     def __init__(self, step: Step, *replies: Reply, recipients: Mapping[str, Reply] | None = None) -> None:
         super().__init__(step, step.value, step.name.lower())
         self.replies, self.recipients = replies, recipients or {}
-        self.is_of_connection = step is Step.MAIL or (replies[0][0] == _CLOSING and step is not Step.CONTENT)
+        self.is_of_connection = step in (Step.MAIL, Step.CLOSING)
         """True when a new connection may help."""
 
 
@@ -363,7 +364,7 @@ class _Connection(smtplib.SMTP):
                 with _at(step):
                     reply = self.getreply()
                 if reply[0] == _CLOSING:
-                    raise RefusedError(step, reply)
+                    raise RefusedError(Step.CLOSING, reply)
                 yield reply
 
     def expect_silence(self) -> None:

@@ -86,7 +86,10 @@ class Spool:
         return parse_path(path, time.time(), has_server=self._has_server)
 
     def check(self, *, create: bool = True) -> None:
-        """Raise OSError unless a message could be stored, moved and removed now; leaves nothing but the folders."""
+        """Raise OSError unless a message could be stored, moved and removed now; leaves nothing but the folders.
+
+        Without ``create``, a folder that is missing raises FileNotFoundError.
+        """
         if create:
             self.create()
         name = initial_name(time.time_ns(), os.getpid(), "probe", "")
@@ -99,22 +102,32 @@ class Spool:
         """Create the missing parts of the Maildir, private to this user; raises OSError."""
         directory = Path(self._maildir)
         directory.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
+        self.require_private()
         status = directory.stat()
-        if status.st_uid != os.geteuid():
-            # A mounted volume may be another user's. Its group may read it: that is how this user can write to it.
-            if status.st_mode & stat.S_IRWXO:
-                raise PermissionError(errno.EPERM, "other users can read it", self._maildir)
-        elif status.st_mode & stat.S_ISVTX:
-            raise PermissionError(errno.EPERM, "other users share it", self._maildir)
         # A read-only disk refuses every change of the mode, even one without effect.
-        elif stat.S_IMODE(status.st_mode) != stat.S_IRWXU:
+        if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) != stat.S_IRWXU:
             directory.chmod(stat.S_IRWXU)
         for folder in FOLDERS:
             (directory / folder).mkdir(mode=stat.S_IRWXU, exist_ok=True)
 
+    def require_private(self) -> None:
+        """Raise OSError when MAIL_DIR is no directory or is one that others share or can read; none at all passes."""
+        if not self.exists():
+            return
+        status = os.stat(self._maildir)
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._maildir)
+        # A mounted volume may be another user's. Its group may read it: that is how this user can write to it. This
+        # user's own can be made private, unless it is shared as /tmp is.
+        if status.st_mode & (stat.S_ISVTX if status.st_uid == os.geteuid() else stat.S_IRWXO):
+            raise PermissionError(errno.EPERM, "other users can read or share it", self._maildir)
+
     def exists(self) -> bool:
-        """True when MAIL_DIR is a directory."""
-        return os.path.isdir(self._maildir)
+        """True when there is something at MAIL_DIR; raises OSError when this user cannot tell."""
+        with suppress(FileNotFoundError):
+            os.stat(self._maildir)
+            return True
+        return False
 
     def is_writable(self) -> bool:
         """True when messages can be renamed and removed, even if the disk has no room for another one."""
@@ -222,10 +235,11 @@ class Spool:
                     yield message
 
 
-def require_mail_dir(mail_dir: Path) -> None:
-    """Create and check MAIL_DIR; raises SettingsError, which stops the start, when it takes no message."""
+def require_mail_dir(mail_dir: Path, *, create: bool = True) -> None:
+    """Create and check MAIL_DIR, or judge it as it is; raises SettingsError, which stops the start."""
+    spool = Spool(mail_dir)
     try:
-        Spool(mail_dir).check()
+        spool.check() if create else spool.require_private()
     except OSError as error:
         raise SettingsError([f"MAIL_DIR={str(mail_dir)!r}: expected {PRIVATE_DIRECTORY}: {error.strerror}"]) from error
 

@@ -23,6 +23,8 @@ ACCEPTED_URL = (
 )
 """The values of RATE_LIMIT_STORAGE. Options in its query take precedence over those that are set here."""
 
+_SCHEMES = {"valkey": "redis", "valkeys": "rediss", "redis+unix": "unix", "valkey+unix": "unix"}  # as redis-py has them
+
 _PROBE = Policy(quota=1_000_000, window_seconds=1)
 """The policy of probes, which refuses none. A probe counts as a request does, so the server must accept writes."""
 
@@ -68,7 +70,7 @@ class SharedStorage(Storage):
             "protocol": 2,  # RESP3 lets the server extend redis-py's timeouts
         }
         scheme, separator, rest = url.partition("://")
-        scheme = "unix" if scheme.endswith("+unix") else scheme.replace("valkey", "redis")
+        scheme = _SCHEMES.get(scheme, scheme)
         try:
             self._pool = redis.BlockingConnectionPool.from_url(f"{scheme}{separator}{rest}", **options)
             self._pool.connection_class(**self._pool.connection_kwargs)  # raises when an option in the URL is unknown

@@ -137,7 +137,7 @@ def test_each_cipher_of_tls_1_2_has_forward_secrecy_and_authenticated_encryption
 # A process holds a connection to the mail server, one to Redis and the file of a message for each of its threads.
 THREADS, SMTP_TIMEOUT = 32, 10
 NUMBERS = {
-    "to hand over when it stops": (INSTANCE, r"TimeoutStopSec=(\d+)", MAX_TIMEOUT + 11),
+    "to send when it stops": (INSTANCE, r"TimeoutStopSec=(\d+)", MAX_TIMEOUT + 11),
     "to look at the mail": (WATCH, r"TimeoutStartSec=(\d+)min", (2 * MAX_TIMEOUT + 60 + 2 * 30) / 60 + 0.1),
     "to try ten times though each hangs": (INSTANCE, r"StartLimitIntervalSec=(\d+)min", 10 * (90 + 1) / 60 + 0.1),
     "descriptors": (INSTANCE, r"LimitNOFILE=(\d+)", 2 * (WorkerConnections.default + 3 * THREADS)),

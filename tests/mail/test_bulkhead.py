@@ -32,12 +32,12 @@ def test_who_waits_gets_the_slot_that_becomes_free_and_a_full_waiting_room_turns
         with bulkhead.slot(), bulkhead.slot():
             pool.submit(come_in)
             wait_until(lambda: bulkhead.waiting == 1)
-            assert pool.submit(is_full, bulkhead).result(LONG / 3), "and not only when its patience ends"
+            assert pool.submit(is_full, bulkhead).result(LONG / 3), "and not only when its time is over"
             assert not inside.is_set()
-        assert inside.wait(LONG / 3), "and not only when its patience ends"
+        assert inside.wait(LONG / 3), "and not only when its time is over"
 
 
-def test_patience_ends_and_leaves_the_waiting_room_to_others() -> None:
+def test_a_wait_ends_and_leaves_the_waiting_room_to_others() -> None:
     bulkhead = Bulkhead(slots=1, waiting_room=1, timeout=0.01)
 
     with bulkhead.slot():

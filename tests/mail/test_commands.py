@@ -87,10 +87,10 @@ server message: 554 no | 451 later | 250 OK | DROP $ resend
 # the next time it begins with those that were not tried, and a server that takes no more messages ends it
 kept 0 waiting; 1 new; 2 new
 server MAIL: 421 closing $ resend
-1/3 1 not delivered: {REFUSED} the sender: 421 closing
+1/3 1 not delivered: the mail server closes the connection: 421 closing
 {STOPS}
 ! 1 handled, 3 undelivered
-= exit 1 | left ...
+= exit 1 | left 0 waiting 1 451; 1 waiting 1 421; 2 waiting 0
 # a server that is down is tried once, told without a name of Python, and changes no state
 kept 1 in doubt; 2 waiting; 3 waiting
 server down $ resend

@@ -59,6 +59,7 @@ ENVELOPE = {"MAIL", "RCPT", "DATA"}
 NO = "the mail server refused"
 LOGIN, EVERY = f"{NO} SMTP_USERNAME with SMTP_PASSWORD", f"{NO} every recipient"
 BROKE_OFF = "the connection to the mail server was lost"
+CLOSES = "the mail server closes the connection"
 SILENT = "the mail server did not reply within SMTP_TIMEOUT"
 UNKNOWN = "no valid reply, so the mail server may have taken the message"
 NO_STARTTLS = "the server offers no STARTTLS"
@@ -117,15 +118,15 @@ REPLIES = [
     ("STARTTLS", "454 4.7.0 not now", f"{NO} STARTTLS", WAITING, ""),
     ("AUTH", "535 5.7.8 wrong", LOGIN, WAITING, ""),
     ("AUTH", "503 5.5.1 no", LOGIN, WAITING, ""),
-    ("MAIL", CLOSING, f"{NO} the sender", WAITING, TAKEN),
+    ("MAIL", CLOSING, CLOSES, WAITING, TAKEN),
     ("MAIL", "451 4.3.0 later", f"{NO} the sender", WAITING, TAKEN),
     ("MAIL", "452 4.5.3 enough for this connection", f"{NO} the sender", WAITING, TAKEN),
     ("MAIL", "550 5.7.1 no", f"{NO} the sender", REFUSED, TAKEN),
     ("RCPT", BUSY, EVERY, WAITING, ""),
-    ("RCPT", CLOSING, EVERY, WAITING, TAKEN),
+    ("RCPT", CLOSING, CLOSES, WAITING, TAKEN),
     ("RCPT", NOBODY, EVERY, REFUSED, ""),
     ("DATA", "452 4.3.1 full", f"{NO} DATA", WAITING, ""),
-    ("DATA", CLOSING, f"{NO} DATA", WAITING, TAKEN),
+    ("DATA", CLOSING, CLOSES, WAITING, TAKEN),
     ("DATA", "554 5.6.0 no", f"{NO} DATA", REFUSED, ""),
     ("message", CLOSING, f"{NO} the message", WAITING, ""),
     ("message", "451 4.3.0 later", f"{NO} the message", WAITING, ""),
@@ -187,6 +188,9 @@ FAULTS = {
     "RCPT 251": Fault({"RCPT": "251 2.1.5 will forward"}, TAKEN),
     "RCPT 550 to one named twice": Fault({"RCPT": NOBODY}, REFUSED, "550", f"{EVERY}: {NOBODY}", environ=TWO_ALIKE),
     "RCPT 550 and 450": Fault({VENTAS: NOBODY, OTRA: BUSY}, WAITING, "450", f"{EVERY}: {NOBODY}; {BUSY}", environ=TWO),
+    "RCPT 250 and 421": Fault(
+        {VENTAS: "250 OK", OTRA: CLOSING}, WAITING, "421", f"{CLOSES}: {CLOSING}", TAKEN, environ=TWO
+    ),
     "RCPT 550 and 250": Fault({VENTAS: NOBODY}, TAKEN, environ=TWO),
     # what comes unasked, in the same segment; what an end is called depends on how far the client has come then
     **{

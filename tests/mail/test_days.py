@@ -47,7 +47,7 @@ DAYS = {
         f"0 keep 1 {TRIED.format(9, 1)}; 0 keep 2 {TRIED.format(2, 3)}; 0 keep 3 {TRIED.format(3, 2)}; 0 due 1; 5 end",
         "0@0 2@1 3@2 1@3",
     ),
-    "what somebody else is handing over takes no time": Day("0 due 3; 0 hold; 2 end", "1@0 2@1", "0 waiting 0"),
+    "what another process sends takes no time": Day("0 due 3; 0 hold; 2 end", "1@0 2@1", "0 waiting 0"),
     "pauses as long as the message has waited, and after five days it is given up": Day(
         f"0 rounds 60; 0 {LATER}; 0 form 1; 960 rounds 240; {5 * DAY + 5 * HOUR} end",
         " ".join(f"1@{at}!" for at in PAUSES),
@@ -295,7 +295,7 @@ class Story:
         self._clock.wall = float(seconds)
 
     def hold(self) -> None:
-        """Another process is handing over the oldest message."""
+        """Another process sends the oldest message."""
         claim = Spool(self._mail_dir).claim(kept(self._mail_dir)[0])
         assert self._up.enter_context(claim)
 

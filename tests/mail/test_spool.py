@@ -17,12 +17,14 @@ from unittest.mock import Mock
 
 import pytest
 
+from app import create_app
 from app.mail.health import MailHealth
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message
 from app.mail.redelivery import Redelivery
 from app.mail.spool import FOLDERS, PRIVATE_DIRECTORY, Spool, require_mail_dir
 from app.settings import SettingsError
+from tests.factories import make_settings
 from tests.mail.conftest import CONTENT, NAMES, MailCommand, MakeMailer, keep, kept, numbered
 from tests.mail.server import SmtpServer
 
@@ -78,23 +80,25 @@ def test_a_store_that_is_another_users_keeps_its_mode_and_its_folders_are_privat
     assert {mode & 0o777 for mode in modes(*mail_dir.iterdir())} == {0o700}
 
 
-VOLUMES = {0o2770: "", 0o700: "", 0o777: "read", 0o774: "read", 0o771: "read", 0o755: "read"}
-"""Modes of a mounted volume, which often is another user's, and what is wrong with it."""
+SHARED = "other users can read or share it"
+VOLUMES = {0o2770: True, 0o700: True, 0o777: False, 0o774: False, 0o771: False, 0o755: False}
+"""Modes of a mounted volume, which often is another user's, and whether it is taken."""
 
 
-@pytest.mark.parametrize(("mode", "fault"), VOLUMES.items(), ids=map(oct, VOLUMES))
+@pytest.mark.parametrize("create", [True, False])
+@pytest.mark.parametrize(("mode", "is_taken"), VOLUMES.items(), ids=map(oct, VOLUMES))
 def test_a_volume_that_only_this_users_group_reaches_is_taken(
-    mail_dir: Path, monkeypatch: pytest.MonkeyPatch, mode: int, fault: str
+    mail_dir: Path, monkeypatch: pytest.MonkeyPatch, mode: int, *, is_taken: bool, create: bool
 ) -> None:
     mail_dir.mkdir()
     mail_dir.chmod(mode)
     another = os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: another)
 
-    with pytest.raises(SettingsError, match=f"other users can {fault} it$") if fault else nullcontext():
-        require_mail_dir(mail_dir)
+    with nullcontext() if is_taken else pytest.raises(SettingsError, match=f"{SHARED}$"):
+        require_mail_dir(mail_dir, create=create)
     assert modes(mail_dir) == {mode}
-    assert bool(list(mail_dir.iterdir())) is not bool(fault)
+    assert bool(list(mail_dir.iterdir())) is (is_taken and create)
 
 
 def not_made(directory: Path) -> str:
@@ -110,21 +114,24 @@ def shared(directory: Path) -> str:
 
 FAULTS: dict[str, tuple[Callable[[Path], str], str]] = {
     "below a file": (not_made, "Not a directory"),
-    "a file": (lambda directory: not_made(directory)[:3], "File exists"),
-    "shared as /tmp is": (shared, "other users share it"),
+    "a file": (lambda directory: not_made(directory)[:3], "Not a directory"),
+    "shared as /tmp is": (shared, SHARED),
 }
 
 
 @pytest.mark.parametrize(("make", "reason"), FAULTS.values(), ids=FAULTS)
-def test_a_mail_dir_that_cannot_be_private_or_created_stops_the_start(
+def test_a_mail_dir_that_cannot_be_private_or_created_stops_whatever_starts(
     tmp_path: Path, make: Callable[[Path], str], reason: str
 ) -> None:
     path = tmp_path / make(tmp_path)
 
-    with pytest.raises(SettingsError) as fault:
+    with pytest.raises(SettingsError) as at_start:
         require_mail_dir(path)
+    with pytest.raises(SettingsError) as at_command:
+        create_app(make_settings(path))
 
-    assert str(fault.value) == f"MAIL_DIR='{path}': expected {PRIVATE_DIRECTORY}: {reason}"
+    said = str(at_start.value).replace("File exists", "Not a directory")  # in the words of the step that fails first
+    assert said == str(at_command.value) == f"MAIL_DIR='{path}': expected {PRIVATE_DIRECTORY}: {reason}"
 
 
 @pytest.mark.parametrize("state", ["waiting", "in doubt"])

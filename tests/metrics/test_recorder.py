@@ -151,14 +151,14 @@ def test_recipients_that_are_refused_beside_an_accepted_one_are_counted(
     assert OTHER not in watched.page
 
 
-def test_without_a_mail_server_a_form_is_stored_and_there_are_no_places(watch: Watch) -> None:
+def test_without_a_mail_server_a_form_is_stored_and_there_are_no_slots(watch: Watch) -> None:
     watched = watch()
 
     watched.ask(FORM, contact_body())
 
     samples = watched.samples()
     assert samples.all("contact_submissions_total", "form_type", "outcome") == {("demo", "stored"): 1}
-    assert not any(name.startswith("mail_slots") for name in samples.names())
+    assert not any(name.startswith(("mail_slots", "mail_waiting_room")) for name in samples.names())
 
 
 def test_what_a_quota_refuses_counts_as_a_form_and_under_the_policy(watch: Watch) -> None:
@@ -270,7 +270,7 @@ def test_the_mail_server_and_the_storage_of_the_limits_are_reachable_or_not(
     assert every(samples, "rate_limit_storage_reachable", "storage") == limits
 
 
-def test_places_and_waiting_room_are_shown_while_forms_wait(watch: Watch) -> None:
+def test_slots_and_waiting_room_are_shown_while_forms_wait(watch: Watch) -> None:
     with ThreadPoolExecutor(3) as visitors, SmtpServer({"MAIL": Act.HANG}) as relay:
         watched = watch(**relay.environ, THREADS="4", SMTP_TIMEOUT="60")
         for number in range(3):
@@ -279,5 +279,5 @@ def test_places_and_waiting_room_are_shown_while_forms_wait(watch: Watch) -> Non
         wait_until(lambda: watched.samples().sum("mail_waiting_room_in_use") == 1)
         samples = watched.samples()
 
-    places = ("mail_slots", "mail_slots_in_use", "mail_waiting_room", "mail_waiting_room_in_use")
-    assert [samples.sum(name) for name in places] == [2, 2, 1, 1]
+    room = ("mail_slots", "mail_slots_in_use", "mail_waiting_room", "mail_waiting_room_in_use")
+    assert [samples.sum(name) for name in room] == [2, 2, 1, 1]

@@ -1,4 +1,4 @@
-"""What the service hands over to a real mail server, and what that one thinks of it."""
+"""The messages of the service at a real mail server, and its opinion of them."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ MISREAD = [
     "localhost:6379",
     "REDIS://cache",
     "redis:",
+    "foo+unix:///run/redis.sock",
     "redis://:hunter2@cache:notaport",
     "redis://cache:65536",
     "redis://[::1",

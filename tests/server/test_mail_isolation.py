@@ -50,7 +50,7 @@ def test_posts_that_hang_in_the_mail_server_keep_nobody_else_waiting(tmp_path: P
     assert states == [State.WAITING] * 2 * THREADS
 
 
-def test_what_is_handed_over_when_the_service_is_told_to_stop_arrives(tmp_path: Path) -> None:
+def test_what_is_being_sent_when_the_service_is_told_to_stop_arrives(tmp_path: Path) -> None:
     """As many forms as can be under way, and a kept message, which takes no place of theirs."""
     forms = PLACES + WAITING
     hurried = {"GUNICORN_CMD_ARGS": "--config tests/server/hurried_gunicorn.py", "RETRY_SECONDS": "1"}
