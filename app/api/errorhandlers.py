@@ -9,7 +9,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, TooMa
 from app.api import envelope, paths
 from app.api.client import Clients
 from app.api.quotas import Quotas
-from app.api.request import current_request, request
+from app.api.request import request
 from app.errors import ApiError, ErrorCode
 from app.versions import API_ROOT, Versions
 
@@ -24,7 +24,7 @@ def register_error_handlers(app: Flask, *, clients: Clients, quotas: Quotas, ver
         request.error_code = error.code
         retry_after = None
         if error.code.status == HTTPStatus.TOO_MANY_REQUESTS:
-            retry_after = min(max(error.retry_after or 1, quotas.wait(current_request())), MAX_RETRY_AFTER)
+            retry_after = min(max(error.retry_after or 1, quotas.wait(request)), MAX_RETRY_AFTER)
         docs = clients.base_url(request.environ) + paths.DOCUMENT
         headers = {"Retry-After": str(retry_after)} if retry_after else {}
         body = envelope.failure(error, retry_after=retry_after, docs=docs)

@@ -39,8 +39,8 @@ def failure_of(error: Exception) -> Failure:
     if not isinstance(error, SmtpError):
         name = type(error).__name__
         return Failure(Scope.LOCAL, name, name, excerpt(getattr(error, "strerror", None) or str(error)))
-    scope, code, logged = Scope.SERVER, error.code, error.reason
-    sentence = error.reason
+    scope, code = Scope.SERVER, error.code
+    logged = sentence = error.reason
     if isinstance(error, InDoubtError):
         scope = Scope.IN_DOUBT
     elif isinstance(error, RefusedError):

@@ -54,6 +54,8 @@ class Step(Enum):
 class SmtpError(OSError):
     """A failed step of a delivery attempt: a sentence for the operator and a one-word code."""
 
+    is_of_connection = True  # a new connection may help
+
     def __init__(self, step: Step, reason: str, code: str) -> None:
         super().__init__(reason)
         self.step, self.reason, self.code = step, reason, code
@@ -66,11 +68,12 @@ class RefusedError(SmtpError):
         super().__init__(step, step.value, step.name.lower())
         self.replies, self.recipients = replies, recipients or {}
         self.is_of_connection = step in (Step.MAIL, Step.CLOSING)
-        """True when a new connection may help."""
 
 
 class InDoubtError(SmtpError):
     """The content was sent and no reply came, so the server may have taken the message."""
+
+    is_of_connection = False
 
     def __init__(self) -> None:
         super().__init__(Step.CONTENT, "no valid reply, so the mail server may have taken the message", "")
@@ -146,7 +149,7 @@ class SmtpSender:
             except SmtpError as error:
                 # The server accepted this sender earlier. Servers have many ways to say that they take no more messages
                 # on the connection or have lost the login.
-                if isinstance(error, InDoubtError) or (isinstance(error, RefusedError) and not error.is_of_connection):
+                if not error.is_of_connection:
                     raise
                 logger.debug("a kept connection failed; trying a new one")
         return self._transact(self._connect(deadline), message, before_content)

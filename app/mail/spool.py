@@ -112,9 +112,10 @@ class Spool:
 
     def require_private(self) -> None:
         """Raise OSError when MAIL_DIR is no directory or is one that others share or can read; none at all passes."""
-        if not self.exists():
+        try:
+            status = os.stat(self._maildir)
+        except FileNotFoundError:
             return
-        status = os.stat(self._maildir)
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._maildir)
         # A mounted volume may be another user's. Its group may read it: that is how this user can write to it. This
