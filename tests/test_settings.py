@@ -14,7 +14,9 @@ import pytest
 
 from app.forms import FORM_TYPES
 from app.mailbox import Mailbox
+from app.settings import VARIABLES as DECLARED
 from app.settings import Settings, SettingsError
+from tools import ROOT
 
 ReadEnv = Callable[..., Settings]
 Faults = Callable[..., list[str]]
@@ -188,8 +190,22 @@ COMPANIONS = {
 }
 """What has to be set along with a variable."""
 
+EXAMPLE = ROOT / "deploy" / "public-web-interface.env"
 VALID = [(name, raw) for name, variable in VARIABLES.items() for raw in variable.valid]
 INVALID = [(name, raw) for name, variable in VARIABLES.items() for raw in variable.invalid.split("|")]
+
+
+def test_every_setting_has_a_row_here() -> None:
+    rows = VARIABLES.keys() | {"MAIL_DIR"}  # which has a test of its own
+
+    assert rows == DECLARED.keys(), "VARIABLES in tests/test_settings.py"
+
+
+def test_the_example_names_every_setting() -> None:
+    lines = re.findall(r"^#?([A-Z0-9_]+)=", EXAMPLE.read_text(), re.MULTILINE)
+
+    assert {*lines} == DECLARED.keys(), "deploy/public-web-interface.env"
+    assert len(lines) == len(DECLARED)
 
 
 def named(variable_or_value: str) -> str:
