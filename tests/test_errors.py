@@ -38,13 +38,14 @@ def test_the_hint_of_invalid_body_names_what_a_body_needs() -> None:
 
 
 def test_a_body_is_compact_json_with_readable_letters_in_this_order_and_one_line(client: ValidatingClient) -> None:
+    message, hint = ErrorCode.NOT_FOUND.message, ErrorCode.NOT_FOUND.hint
     expected = (
-        '{"ok":false,"error":{"code":"not_found","message":"El recurso solicitado no existe.","status":404,'
-        '"hint":"Revise la ruta; GET /api enumera lo que ofrece el servicio."},"docs":"http://localhost/openapi.json"}\n'
+        f'{{"ok":false,"error":{{"code":"not_found","message":"{message}","status":404,"hint":"{hint}"}},'
+        '"docs":"http://localhost/openapi.json"}\n'
     )
 
     assert client.get("/x").data == expected.encode()
-    assert "ningún recurso".encode() in client.get("/api/x").data
+    assert ErrorCode.ENDPOINT_NOT_FOUND.message.encode() in client.get("/api/x").data
 
 
 def test_a_body_has_details_wait_and_allowed_values_where_there_are_any() -> None:

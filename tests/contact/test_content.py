@@ -11,6 +11,7 @@ from freezegun import freeze_time
 
 from app.contact.content import ASKED, HIDDEN, MAX_UNKNOWN_ROWS, MESSAGE, SENDER
 from app.contact.schema import ContactSchema, validate
+from app.forms import FORM_TYPES
 from tests.contact.reading import COMPOSER, compose, content_of, page_of, part, read
 from tests.factories import REFERENCE, REQUEST_ID, contact_body
 
@@ -230,6 +231,16 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("typed", "lines"), ROWS.values(), ids=ROWS)
 def test_what_is_typed_changes_these_lines(typed: dict[str, Any], lines: str) -> None:
     assert shown(**typed) == lines
+
+
+def test_every_field_and_every_form_type_has_a_row() -> None:
+    typed = [typed for typed, _ in ROWS.values()]
+    fields = {name for row in typed for name in row} | {*HIDDEN}
+    form_types = {row["form_type"] for row in typed if "form_type" in row} | {"demo"}  # the usual one
+
+    assert {*ContactSchema().fields} - fields | {*FORM_TYPES} - form_types == set(), (
+        "ROWS in tests/contact/test_content.py"
+    )
 
 
 EVERYTHING: dict[str, Any] = {
