@@ -7,6 +7,7 @@ from flask.json.provider import DefaultJSONProvider
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from app.api.client import Clients
+from app.api.contact import create_contact_view
 from app.api.cors import allow_origins
 from app.api.discovery import create_discovery_blueprint
 from app.api.errorhandlers import register_error_handlers
@@ -15,7 +16,7 @@ from app.api.paths import contact_paths
 from app.api.quotas import Limits, Quotas
 from app.api.request import Request, log_request
 from app.api.root import create_root_blueprint
-from app.api.v1 import create_contact_view, create_v1_blueprint
+from app.api.v1 import create_v1_blueprint
 from app.background import Background
 from app.contact.composer import Composer
 from app.contact.service import ContactService
@@ -34,6 +35,9 @@ from app.versions import V1, Versions
 API_POLICY = Policy(quota=60, window_seconds=60)
 CONTACT_POLICY = Policy(quota=1, window_seconds=30)
 
+VERSIONS = {V1: create_v1_blueprint}
+"""Each version with what creates its blueprint, oldest first."""
+
 
 def create_app(
     settings: Settings | None = None,
@@ -48,7 +52,7 @@ def create_app(
     """
     settings = settings or Settings.from_env(os.environ)
     ensure_logging(settings)
-    versions = versions or Versions.from_settings(settings)
+    versions = versions or Versions.from_settings(settings, VERSIONS)
     paths = contact_paths(versions)
     recorder = create_recorder(settings, paths)
     storage = create_storage(settings)
@@ -80,7 +84,8 @@ def create_app(
     app.before_request(hooks.admit)
     allow_origins(app, settings.cors_origins, paths)
     register_error_handlers(app, clients=clients, quotas=quotas, versions=versions)
-    app.register_blueprint(create_v1_blueprint(versions[V1], contact=contact, health=health, storage=storage))
+    for name, create_blueprint in VERSIONS.items():
+        app.register_blueprint(create_blueprint(versions[name], contact=contact, mail_health=health, storage=storage))
     app.register_blueprint(
         create_discovery_blueprint(settings.api_name, clients=clients, versions=versions, limits=limits)
     )

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 
 class ErrorCode(StrEnum):
-    """The codes that clients branch on, each with one HTTP status, message and hint."""
+    """The codes that clients branch on: each with its HTTP status, a message and a hint."""
 
     status: int
     message: str
@@ -77,7 +77,10 @@ class ErrorCode(StrEnum):
         "api_version_sunset",
         410,
         "Esta versión de la API se ha retirado.",
-        "Utilice la versión sucesora que indica la cabecera Link; GET /api/versioning?version=v1 indica las fechas.",
+        (
+            "Utilice la versión sucesora que indica la cabecera Link. Para conocer las fechas, consulte"
+            " GET /api/versioning con el parámetro version."
+        ),
     )
     TOO_FAST = (
         "too_fast",
@@ -101,7 +104,7 @@ class ErrorCode(StrEnum):
         "endpoint_not_found",
         404,
         "La API no tiene ningún recurso en esta ruta.",
-        "Revise la ruta; GET /api/v1 enumera los recursos de la versión actual.",
+        "Revise la ruta; GET /api indica dónde se enumeran los recursos de la versión actual.",
     )
     UNSUPPORTED_API_VERSION = (
         "unsupported_api_version",

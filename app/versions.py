@@ -1,6 +1,7 @@
 """The versions of the API and their life cycle: current, deprecated, sunset."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -62,12 +63,12 @@ class Versions(dict[str, Version]):
         self.current = versions[-1]
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Self:
-        """The registry with v1 and its life cycle from the settings."""
+    def from_settings(cls, settings: Settings, names: Iterable[str]) -> Self:
+        """The registry of these versions; the settings announce the end of v1."""
         lifecycle = None
         if settings.api_v1_deprecated_on and settings.api_v1_sunset_on and settings.api_v1_successor:
             lifecycle = Lifecycle(settings.api_v1_deprecated_on, settings.api_v1_sunset_on, settings.api_v1_successor)
-        return cls(Version(V1, lifecycle))
+        return cls(*(Version(name, lifecycle if name == V1 else None) for name in names))
 
     @property
     def supported(self) -> list[str]:

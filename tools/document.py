@@ -12,36 +12,41 @@ from flask import Flask
 from marshmallow.validate import Length
 
 from app import API_POLICY, CONTACT_POLICY, create_app
-from app.api import body, discovery, envelope, v1
+from app import VERSIONS as BLUEPRINTS
+from app.api import body, contact, discovery, endpoints, envelope, health
 from app.api.errorhandlers import MAX_RETRY_AFTER
-from app.api.paths import CONTACT, LEGACY_CONTACT
+from app.api.paths import CONTACT, HEALTH, contact_paths
 from app.contact.antispam import CAPTCHA_LENGTH, MAX_AGE_SECONDS, MIN_AGE_SECONDS
 from app.contact.schema import LABELS, MAX_ADDRESS_BYTES, ContactSchema
 from app.errors import ApiError, ErrorCode
 from app.forms import FORM_TITLES, FORM_TYPES
-from app.mail import health
+from app.mail import health as mail_health
 from app.ratelimit.window import Policy
 from app.release import VERSION
 from app.settings import NOTICE_PERIOD_DAYS, Settings
-from app.versions import API_ROOT, V1, Versions
+from app.versions import V1, Versions
 from tools import Node, put, put_all, resolve
 from tools.layout import lay_out
 
 KIB = body.MAX_BODY_BYTES // 1024
 BASE = "http://127.0.0.1:8000"
-V1_INDEX = f"{API_ROOT}/{V1}"
-CONTACT_PATHS = (V1_INDEX + CONTACT, LEGACY_CONTACT)
-NUMBERS = {
+VERSIONS = Versions.from_settings(Settings.from_env({}), BLUEPRINTS)
+CONTACT_PATHS = contact_paths(VERSIONS)
+V1_INDEX = VERSIONS[V1].base_path
+FACTS = {
+    r"(?<=`GET )[\w/]+(?=` enumera)": VERSIONS.current.base_path,
+    r"(?<=`POST )[\w/]+(?=` envía un formulario)": VERSIONS.current.base_path + CONTACT,
+    r"(?<=`GET )[\w/]+(?=` indica si)": VERSIONS.current.base_path + HEALTH,
     r"(?<=más de )\d+(?= KiB)": KIB,
     r"(?<=superar )\d+(?= KiB)": KIB,
     r"\d+(?= niveles de anidamiento)": body.MAX_NESTING,
     r"(?<=haber pasado )entre \d+ y \d+(?= segundos)": f"entre {MIN_AGE_SECONDS} y {MAX_AGE_SECONDS}",
-    r"(?<=antigüedad máxima de )\d+": round(health.MAX_AGE),
+    r"(?<=antigüedad máxima de )\d+": round(mail_health.MAX_AGE),
     r"(?<=exactamente )\d+(?= caracteres)": CAPTCHA_LENGTH,
     r"\d+(?= octetos como máximo)": MAX_ADDRESS_BYTES,
     r"(?<=al menos )\d+(?= días)": NOTICE_PERIOD_DAYS,
 }
-"""The numbers in the prose."""
+"""The paths and the numbers in the prose."""
 CODES = {str(code): code for code in ErrorCode}
 FIELDS = ContactSchema().fields
 LENGTHS = {
@@ -56,7 +61,9 @@ ANSWERS = {
     "ApiIndex": "/api",
     "ApiIndexSection": "/api?section=rate_limit",
     "VersioningPolicy": "/api/versioning",
-    "VersionCurrent": "/api/versioning?version=v1",
+    "VersionCurrent": f"/api/versioning?version={V1}",
+    "InvalidParameterVersion": "/api/versioning?version=v9",
+    "UnsupportedApiVersion": "/api/v9/contact",
     "EndpointList": V1_INDEX,
     "EndpointListGet": f"{V1_INDEX}?method=GET",
 }
@@ -65,7 +72,7 @@ ANSWERS = {
 
 def document(text: str) -> str:
     """The document with the facts that come from the code updated."""
-    whole: Node = json.loads(put_all(NUMBERS, text))
+    whole: Node = json.loads(put_all(FACTS, text))
     components: Node = whole["components"]
     whole["info"]["version"] = VERSION
     whole["info"]["description"] = _tables(whole["info"]["description"])
@@ -73,8 +80,8 @@ def document(text: str) -> str:
     _fields(components["schemas"])
     _quotas(components)
     _errors(whole)
-    components["examples"]["ContactAccepted"]["value"] = envelope.success(message=v1.ACCEPTED)
-    components["schemas"]["SuccessResponse"]["properties"]["message"]["examples"] = [v1.ACCEPTED]
+    components["examples"]["ContactAccepted"]["value"] = envelope.success(message=contact.ACCEPTED)
+    components["schemas"]["SuccessResponse"]["properties"]["message"]["examples"] = [contact.ACCEPTED]
     with tempfile.TemporaryDirectory() as directory:
         app = create_app(Settings.from_env({"MAIL_DIR": directory, "LOG_LEVEL": "error"}))
         for name, target in ANSWERS.items():
@@ -92,13 +99,13 @@ def _choices(schemas: Node) -> None:
     schemas["ErrorReason"]["enum"] = [*get_args(body.Reason), "too_early", "expired"]
     schemas["ContactContentType"]["enum"] = list(body.PARSERS)
     schemas["IndexSection"]["enum"] = list(discovery.SECTION.allowed_values)
-    schemas["EndpointMethod"]["enum"] = list(v1.METHOD.allowed_values)
-    schemas["PublishedVersion"]["enum"] = list(Versions.from_settings(Settings.from_env({})))
+    schemas["EndpointMethod"]["enum"] = list(endpoints.METHOD.allowed_values)
+    schemas["PublishedVersion"]["enum"] = list(VERSIONS)
     names = [f"`{value}` ({title.full[:1].lower()}{title.full[1:]})" for value, title in FORM_TITLES.items()]
     schemas["FormType"] |= {"description": f"Tipo de formulario: {', '.join(names)}.", "enum": list(FORM_TYPES)}
     schemas["ContactSummary"]["properties"]["form_types"]["examples"] = [list(FORM_TYPES)]
     schemas["NoticePeriodDays"] |= {"minimum": NOTICE_PERIOD_DAYS, "examples": [NOTICE_PERIOD_DAYS]}
-    schemas["VerboseFlag"]["enum"] = list(v1.VERBOSE.allowed_values)
+    schemas["VerboseFlag"]["enum"] = list(health.VERBOSE.allowed_values)
 
 
 def _fields(schemas: Node) -> None:
@@ -177,6 +184,10 @@ def _refusal(whole: Node, path: str, code: ErrorCode) -> Node:
     return resolve(answers[status], whole)
 
 
+def _camel(words: str) -> str:
+    return "".join(word[:1].upper() + word[1:] for word in re.split(r"\W|_", words))
+
+
 def failure(code: ErrorCode, written: Node, docs: str = f"{BASE}/openapi.json") -> Node:
     """The envelope of a code, with the details and allowed values of the existing error."""
     wait = CONTACT_POLICY.window_seconds if code.status == HTTPStatus.TOO_MANY_REQUESTS else None
@@ -205,34 +216,67 @@ def _answer(app: Flask, target: str) -> Node:
 
 
 def _operations(whole: Node, app: Flask) -> None:
-    """Add each new GET of v1, as v1's index describes it. Its response is any object until somebody writes a schema."""
-    components: Node = whole["components"]
-    for endpoint in _answer(app, V1_INDEX)["data"]["endpoints"]:
-        path, words = endpoint["path"], endpoint["description"]
-        if endpoint["method"] != "GET" or path in whole["paths"]:
-            continue
-        name = f"Get{path.removeprefix(V1_INDEX).title().replace('/', '')}"
-        like = whole["paths"][V1_INDEX]["get"]["responses"]
-        shown = {name: {"$ref": f"#/components/examples/{name}"}}
-        answer = {"schema": {"$ref": "#/components/schemas/SuccessResponse"}, "examples": shown}
-        components["examples"][name] = {"summary": words, "value": _answer(app, path)}
-        components["responses"][name] = {
-            "description": words,
-            "headers": components["responses"]["V1Index"]["headers"],
-            "content": {"application/json": answer},
-        }
-        operation = {
-            "tags": ["discovery"],
-            "operationId": name[:1].lower() + name[1:],
-            "summary": words.removesuffix("."),
-            "description": words,
-            "responses": like
-            | {
-                "200": {"$ref": f"#/components/responses/{name}"},
-                "400": {"$ref": "#/components/responses/BadRequest"},
-            },
-        }
-        whole["paths"][path] = {"get": operation}
+    """Add what the indexes of the versions list and the document lacks.
+
+    A path that the version before has too begins as a copy of it, and the answer of another GET as any object. Both are
+    then edited by hand.
+    """
+    paths: Node = whole["paths"]
+    versions = list(VERSIONS.values())
+    for before, version in zip(versions[:1] + versions, versions, strict=False):
+        for endpoint in _answer(app, version.base_path)["data"]["endpoints"]:
+            path: str = endpoint["path"]
+            below = path.removeprefix(version.base_path)
+            if path in paths:
+                continue
+            if before.base_path + below in paths:
+                paths[path] = _of_another_version(paths[before.base_path + below], before.name, version.name)
+            elif endpoint["method"] == "GET":
+                paths[path] = {"get": _new_operation(whole, app, endpoint, f"Get{_camel(below)}")}
     tags = [tag["name"] for tag in whole["tags"]]
-    by_tag = sorted(whole["paths"].items(), key=lambda item: min(tags.index(it["tags"][0]) for it in item[1].values()))
+    by_tag = sorted(paths.items(), key=lambda item: min(tags.index(it["tags"][0]) for it in item[1].values()))
     whole["paths"] = dict(by_tag)
+
+
+def _of_another_version(item: Node, before: str, name: str) -> Node:
+    """The operations of a path with another version's name in their texts and identifiers."""
+    copy: Node = json.loads(re.sub(rf"\b{before}\b", name, json.dumps(item)))
+    for operation in copy.values():
+        operation["operationId"] = operation["operationId"].replace(before.upper(), "") + name.upper()
+    return copy
+
+
+def _new_operation(whole: Node, app: Flask, endpoint: Node, name: str) -> Node:
+    components: Node = whole["components"]
+    path, words = endpoint["path"], endpoint["description"]
+    like = whole["paths"][V1_INDEX]["get"]["responses"]
+    shown = {name: {"$ref": f"#/components/examples/{name}"}}
+    schema = {"$ref": "#/components/schemas/SuccessResponse", "required": ["data"]}
+    answer = {"schema": schema, "examples": shown}
+    components["examples"][name] = {"summary": words, "value": _answer(app, path)}
+    components["responses"][name] = {
+        "description": words,
+        "headers": components["responses"]["VersionIndex"]["headers"],
+        "content": {"application/json": answer},
+    }
+    parameters = [
+        {
+            "name": parameter["name"],
+            "in": "query",
+            "description": f"Valores: {', '.join(parameter['allowed_values'])}.",
+            "schema": {"type": "string", "enum": parameter["allowed_values"]},
+        }
+        for parameter in endpoint["parameters"]
+    ]
+    return {
+        "tags": ["discovery"],
+        "operationId": name[:1].lower() + name[1:],
+        "summary": words.removesuffix("."),
+        "description": words,
+        **({"parameters": parameters} if parameters else {}),
+        "responses": like
+        | {
+            "200": {"$ref": f"#/components/responses/{name}"},
+            "400": {"$ref": "#/components/responses/BadRequest"},
+        },
+    }

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 
 from marshmallow.validate import OneOf
 
 from app import API_POLICY, CONTACT_POLICY
 from app.api import envelope
+from app.api.contact import ACCEPTED
+from app.api.paths import LEGACY_CONTACT, contact_paths
 from app.api.root import DOCUMENT_FILE
-from app.api.v1 import ACCEPTED
 from app.contact.schema import LABELS
 from app.errors import ErrorCode
 from app.mail import health, redelivery
@@ -18,8 +20,9 @@ from app.mail.queued import GIVE_UP_AFTER, GIVE_UP_ATTEMPTS, LONGEST_PAUSE
 from app.mail.spool import UNFINISHED_SECONDS
 from app.ratelimit import shared
 from app.settings import BY_FORM_TYPE, NOTICE_PERIOD_DAYS, VARIABLES
+from app.versions import V1, Versions
 from tools import put, put_all
-from tools.document import CODES, FIELDS, KIB, LENGTHS, failure
+from tools.document import CODES, FIELDS, KIB, LENGTHS, VERSIONS, failure
 
 LATE = round(shared.TIMEOUT * 1000)
 NUMBERS: dict[str, dict[str, object]] = {
@@ -149,9 +152,21 @@ def nginx_answers(text: str) -> str:
     return re.sub(r"return \d+ '(?P<body>\{.*\})';", write, text)
 
 
-def nginx_quotas(text: str) -> str:
-    """The maps of the quotas and of their windows."""
+def nginx_maps(text: str, versions: Versions = VERSIONS) -> str:
+    """The maps of the quotas, of their windows and of the versions."""
+    forms = [f'"~^({_alternatives(contact_paths(versions))})(\\?|$)"']
     for name, api, contact in zip(("quota", "window"), API_POLICY, CONTACT_POLICY, strict=True):
-        head = rf"(\$public_web_interface_{name} \{{\n +default "
-        text = put(put(text, rf"{head})\d+(?=;)", api), rf'{head}\d+;\n +".*" )\d+(?=;)', contact)
-    return text
+        text = _map(text, name, {"default": api} | dict.fromkeys(forms, contact))
+    earlier = [version for version in versions.values() if version is not versions.current]
+    served = {f'"~^{version.base_path}([/?]|$)"': version.name for version in earlier}
+    legacy = {f'"~^{_alternatives([LEGACY_CONTACT])}(\\?|$)"': V1}
+    return _map(text, "version", {"default": versions.current.name} | served | legacy)
+
+
+def _alternatives(paths: Iterable[str]) -> str:
+    return "|".join(path.replace(".", r"\.") for path in sorted(paths))
+
+
+def _map(text: str, name: str, rows: Mapping[str, object]) -> str:
+    lines = "".join(f"    {key} {value};\n" for key, value in rows.items())
+    return put(text, rf"(\$public_web_interface_{name} \{{\n)(?: .*\n)+", lines)

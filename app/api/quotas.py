@@ -18,7 +18,7 @@ class Limits(NamedTuple):
 
 
 class Quotas:
-    """Counts requests (specification, Limits): POST /api/v1/contact against both quotas, /contact.php against one."""
+    """Counts requests (specification, Limits): a form against both quotas, or on /contact.php against its own alone."""
 
     def __init__(self, limits: Limits, contact_paths: frozenset[str]) -> None:
         self._limits = limits

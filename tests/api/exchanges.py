@@ -12,17 +12,18 @@ from urllib.parse import urlencode
 from werkzeug.test import Client, TestResponse
 
 from app import API_POLICY, CONTACT_POLICY
-from app.api.v1 import ACCEPTED
+from app.api.contact import ACCEPTED
 from app.forms import FORM_TYPES
+from app.versions import Version
 from tests.client import DOCUMENT
 from tests.factories import REQUEST_ID, SUNSET, WRONG_BODY
+from tests.versions import CONTACT, CONTACT_PATHS, FIRST, HEALTH, INDEX, PUBLISHED
 from tools.document import LENGTHS
 
 NOW = "2030-05-01T12:00:00.5"
 """When each row is asked."""
 MS = int(datetime.fromisoformat(NOW).replace(tzinfo=UTC).timestamp() * 1000)
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
-CONTACT = ("/api/v1/contact", "/contact.php")
 LIMIT = 64 * 1024
 SECTIONS = ["versions", "rate_limit", "versioning", "contact", "docs"]
 ALLOWED_KINDS = {"error.allowed_values": [*FORM_TYPES]}
@@ -84,7 +85,7 @@ class Row(NamedTuple):
 
     @property
     def status(self) -> int:
-        return self.outcome if isinstance(self.outcome, int) else STATUSES[self.outcome]
+        return self.outcome if isinstance(self.outcome, int) else STATUSES.get(self.outcome, 0)
 
     @property
     def code(self) -> str:
@@ -108,8 +109,9 @@ class Row(NamedTuple):
         return self.headers | ({"Content-Type": self.content_type} if self.body and self.content_type else {})
 
     @property
-    def is_under_v1(self) -> bool:
-        return f"{self.path}/".startswith("/api/v1/")
+    def version(self) -> Version | None:
+        """The version that the path belongs to."""
+        return PUBLISHED.at(self.path)
 
     @property
     def earlier(self) -> Iterator[Row]:
@@ -125,7 +127,7 @@ class Row(NamedTuple):
     @property
     def spends_of_forms(self) -> bool:
         refused_before = self.code in {"rate_limit_exceeded", "api_version_sunset"}
-        return self.method == "POST" and self.path in CONTACT and not refused_before
+        return self.method == "POST" and self.path in CONTACT_PATHS and not refused_before
 
     @property
     def messages(self) -> int:
@@ -283,8 +285,8 @@ GROUPS["order of the checks"] = {
     "quota": Row("POST", "rate_limit", body=b"{", content_type="text/plain", before=("POST /contact.php",)),
     "content type": Row("POST", "invalid_body", reason("content_type"), b"{", "text/plain"),
     "syntax": Row("POST", "invalid_body", reason("syntax"), b"{" + json.dumps(WRONG_BODY).encode()),
-    "quota under /api": Row("POST /api/v1/x", "rate_limit_exceeded", settings=SUNSET, before=("60 GET /api",)),
-    "sunset": Row("POST /api/v1/health?verbose=x", "api_version_sunset", settings=SUNSET),
+    "quota under /api": Row(f"POST {INDEX}/x", "rate_limit_exceeded", settings=SUNSET, before=("60 GET /api",)),
+    "sunset": Row(f"POST {HEALTH}?verbose=x", "api_version_sunset", settings=SUNSET),
     "path": Row("POST /api/x?section=x", "endpoint_not_found"),
     "method": Row("POST /api?section=x", "method_not_allowed"),
     "query": Row("GET /api?section=x", "invalid_parameter"),
@@ -410,8 +412,6 @@ GROUPS["length"] = {
     },
 }
 
-NO_END: dict[str, Any] = {"version": "v1", "status": "current", "base_path": "/api/v1"}
-NO_END |= dict.fromkeys(("deprecated_on", "sunset_on", "successor"))
 BASE = "http://localhost"
 
 
@@ -428,21 +428,22 @@ def without_quotas(answer: dict[str, Any]) -> dict[str, Any]:
     return contact | {f"data.{name}": it for name, it in data.items() if name not in {"rate_limit", "contact"}}
 
 
-HEALTH = {"status", "version", "timestamp", "checks"}
+STATE = {"status", "version", "timestamp", "checks"}
 GROUPS["discovery"] = {
     "index": Row("GET /api", 200, without_quotas(example("ApiIndex"))),
     "index with a name": Row("GET /api", 200, {"data.name": "Pagos Ñandú"}, settings={"API_NAME": "Pagos Ñandú"}),
     **{f"section {name}": Row(f"GET /api?section={name}", 200, {"data": {name}}) for name in SECTIONS},
     "section as in the example": Row("GET /api?section=rate_limit", 200, example("ApiIndexSection")),
     "policy": Row("GET /api/versioning", 200, example("VersioningPolicy")),
-    "v1": Row("GET /api/versioning?version=v1", 200, example("VersionCurrent")),
-    "endpoints": Row("GET /api/v1", 200, example("EndpointList")),
-    "endpoints with GET": Row("GET /api/v1?method=GET", 200, example("EndpointListGet")),
-    "endpoints with POST": Row("GET /api/v1?method=POST", 200, {"data.endpoints.0": ..., "data.endpoints.1": None}),
-    "health": Row("GET /api/v1/health", 200, {"data": HEALTH}),
-    "health, not verbose": Row("GET /api/v1/health?verbose=false", 200, {"data": HEALTH}),
+    "a version": Row(f"GET /api/versioning?version={FIRST.name}", 200, example("VersionCurrent")),
+    "endpoints": Row(f"GET {INDEX}", 200, example("EndpointList")),
+    "endpoints with GET": Row(f"GET {INDEX}?method=GET", 200, example("EndpointListGet")),
+    "endpoints with POST": Row(f"GET {INDEX}?method=POST", 200, {"data.endpoints.0": ..., "data.endpoints.1": None}),
+    **{f"index of {it.name}": Row(f"GET {it.base_path}", 200, {"data.version": it.name}) for it in PUBLISHED.values()},
+    **{f"health of {it.name}": Row(f"GET {it.base_path}/health", 200, {"data": STATE}) for it in PUBLISHED.values()},
+    "health, not verbose": Row(f"GET {HEALTH}?verbose=false", 200, {"data": STATE}),
     "health, verbose": Row(
-        "GET /api/v1/health?verbose=true",
+        f"GET {HEALTH}?verbose=true",
         200,
         {
             "data.details": {"uptime_seconds", "rate_limit", "mail"},
@@ -485,9 +486,9 @@ GROUPS["document"] = {
 
 PARAMETERS = {
     "/api": ("section", SECTIONS),
-    "/api/versioning": ("version", ["v1"]),
-    "/api/v1": ("method", ["GET", "POST"]),
-    "/api/v1/health": ("verbose", ["true", "false"]),
+    "/api/versioning": ("version", [*PUBLISHED]),
+    INDEX: ("method", ["GET", "POST"]),
+    HEALTH: ("verbose", ["true", "false"]),
 }
 """The parameter of each path, and what it may be."""
 WRONG = {
@@ -495,13 +496,13 @@ WRONG = {
         "section section=docs&section=x section=x&section=docs section=docs&section= section=Docs section=name"
         " section=docs%20 section=%FF section=docs&undocumented=1&section=DOCS"
     ),
-    "/api/versioning": "version=v9 version=1 version=V1 version=v1,x",
-    "/api/v1": "method=HEAD method=OPTIONS method=get",
-    "/api/v1/health": "verbose=1 verbose=True verbose=null",
+    "/api/versioning": f"version=v9 version=1 version={FIRST.name.upper()} version={FIRST.name},x",
+    INDEX: "method=HEAD method=OPTIONS method=get",
+    HEALTH: "verbose=1 verbose=True verbose=null",
 }
 RIGHT = (
     "/api? /api?section=docs&section=docs /api?s%65ction=d%6Fcs /api?section=docs&undocumented=%FF /api?Section=x"
-    " /api?version=v9 /api/v1?section=x /openapi.json?section=x"
+    f" /api?version=v9 {INDEX}?section=x /openapi.json?section=x"
 )
 GROUPS["query"] = {
     **{
@@ -518,8 +519,14 @@ GROUPS["query"] = {
     "of OPTIONS": Row("OPTIONS /api?section=x", 204),
 }
 
-PATHS = dict.fromkeys(("/api", "/api/versioning", "/api/v1", "/api/v1/health", "/openapi.json"), "GET, HEAD, OPTIONS")
-PATHS |= dict.fromkeys(CONTACT, "POST, OPTIONS")
+READABLE = [
+    "/api",
+    "/api/versioning",
+    "/openapi.json",
+    *(version.base_path for version in PUBLISHED.values()),
+    *(f"{version.base_path}/health" for version in PUBLISHED.values()),
+]
+PATHS = dict.fromkeys(READABLE, "GET, HEAD, OPTIONS") | dict.fromkeys(CONTACT_PATHS, "POST, OPTIONS")
 """Every path of the service, and its methods."""
 GROUPS["method"] = {
     f"{method} {path}": Row(
@@ -529,19 +536,19 @@ GROUPS["method"] = {
     )
     for path, allow in PATHS.items()
     for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE", "TRACE", "PROPFIND")
-    if not (path in CONTACT and method == "POST")
+    if not (path in CONTACT_PATHS and method == "POST")
 }
 
 UNKNOWN = {
     "not_found": (
         "/ /favicon.ico /static/ /static/openapi.json /openapi.json/ /contact /contact.php/ /contact.php/x"
-        " // //contact.php //api //api\udcb2 //api/v1 /API /apix /./api /ñ"
+        f" // //contact.php //api //api\udcb2 /{INDEX} /API /apix /./api /ñ"
     ),
     "endpoint_not_found": (
-        "/api/ /api// /api//v1 /api/x /api/versioning/ /api/v1/ /api/v1//health /api/v1/health/ /api/v1/contact/"
-        " /api/v1/x /api/V1 /api/v /api/v1x /api/v1.0 /api/v9x /api/9 /api/../contact.php /api/v\u0662 /api/v\udcb2"
+        f"/api/ /api// /api/{INDEX[4:]} /api/x /api/versioning/ {INDEX}/ {INDEX}//health {HEALTH}/ {CONTACT}/"
+        f" {INDEX}/x /api/{FIRST.name.upper()} /api/v {INDEX}x {INDEX}.0 /api/v9x /api/9 /api/../contact.php /api/v\u0662 /api/v\udcb2"
     ),
-    "unsupported_api_version": "/api/v9 /api/v9/ /api/v9/contact /api/v0 /api/v01/health /api/v10 /api/v" + "9" * 1000,
+    "unsupported_api_version": f"/api/v9 /api/v9/ /api/v9/contact /api/v0 /api/v01/health {INDEX}0 /api/v" + "9" * 1000,
 }
 """A lone surrogate stands for a byte that is no UTF-8."""
 GROUPS["unknown path"] = {
@@ -551,10 +558,10 @@ GROUPS["unknown path"] = {
         for path in paths.split()
         for method in ("GET", "OPTIONS")
     },
-    "with POST": Row("POST /api/v9/contact", "unsupported_api_version", {"error.details": {"supported": ["v1"]}}),
+    "with POST": Row("POST /api/v9/contact", "unsupported_api_version", {"error.details": {"supported": [*PUBLISHED]}}),
     **{
         f"without a slash, {method} {path!r}": Row(f"{method} {path}", "invalid_body", reason("http"))
-        for path in ("", "*", "api/v1/health", "contact.php", "x:api/v1/health")
+        for path in ("", "*", HEALTH[1:], "contact.php", f"x:{HEALTH[1:]}")
         for method in ("GET", "POST", "OPTIONS")
     },
 }
@@ -564,7 +571,7 @@ GROUPS["quota"] = {
     "of forms, not spent by others": form(200)._replace(before=("3 OPTIONS /contact.php", "GET /contact.php")),
     "of /api/*, spent by errors": Row("GET /api", "rate_limit_exceeded", before=("59 GET /api/x", "HEAD /api/v9")),
     "of /api/*, on an error": Row("GET /api/x", "rate_limit_exceeded", before=(f"{API_POLICY.quota} GET /api",)),
-    "of /api/*, on a form": Row("POST /api/v1/contact", "rate_limit_exceeded", body=typed(), before=("60 GET /api",)),
+    "of /api/*, on a form": Row(f"POST {CONTACT}", "rate_limit_exceeded", body=typed(), before=("60 GET /api",)),
     "of /api/*, not on the alias": Row("POST /contact.php", 200, body=typed(), before=("60 GET /api",)),
     "of /api/*, not on the document": Row("GET /openapi.json", 200, before=("60 GET /api",)),
     "of /api/*, not on OPTIONS": Row("OPTIONS /api", 204, before=("61 GET /api",)),
@@ -593,7 +600,7 @@ def page(request: str, outcome: int | str, origin: str = "null", allowed: str | 
     path = request.partition(" ")[2]
     headers, fields = {"Origin": origin}, {"Access-Control-Allow-Origin": allowed}
     if request.startswith("OPTIONS"):
-        headers |= asking("POST" if path in CONTACT else "GET")
+        headers |= asking("POST" if path in CONTACT_PATHS else "GET")
         fields["Access-Control-Allow-Methods"] = ", ".join(sorted(PATHS[path].split(", ")))
         fields |= {"Access-Control-Allow-Headers": ASKED, "Access-Control-Max-Age": "86400"}
     return Row(request, outcome, headers=headers, fields=fields if allowed else {}, **more)
@@ -617,22 +624,22 @@ GROUPS["page of another origin"] = {
 
 ENDING = {"API_V1_DEPRECATED_ON": "2030-01-01", "API_V1_SUNSET_ON": "2031-01-01", "API_V1_SUCCESSOR": "/api/v2"}
 UNTIL_SUNSET: dict[str, int | str] = {
-    "GET /api/v1": 200,
-    "HEAD /api/v1/health": 200,
-    "PUT /api/v1/contact": "method_not_allowed",
-    "GET /api/v1?method=PUT": "invalid_parameter",
-    "GET /api/v1/nothing": "endpoint_not_found",
-    "OPTIONS /api/v1/nothing": "endpoint_not_found",
-    "POST /api/v1/contact": "invalid_body",
+    f"GET {INDEX}": 200,
+    f"HEAD {HEALTH}": 200,
+    f"PUT {CONTACT}": "method_not_allowed",
+    f"GET {INDEX}?method=PUT": "invalid_parameter",
+    f"GET {INDEX}/nothing": "endpoint_not_found",
+    f"OPTIONS {INDEX}/nothing": "endpoint_not_found",
+    f"POST {CONTACT}": "invalid_body",
 }
 """Requests that the version answers while it is deprecated, and no longer after the sunset."""
 AT_ALL_TIMES: dict[str, int | str] = {
-    "OPTIONS /api/v1/contact": 204,
+    f"OPTIONS {CONTACT}": 204,
     "POST /contact.php": "invalid_body",
     "GET /api": 200,
     "GET /openapi.json": 200,
-    "GET /api/v10": "unsupported_api_version",
-    "GET /api/v1x": "endpoint_not_found",
+    f"GET {INDEX}0": "unsupported_api_version",
+    f"GET {INDEX}x": "endpoint_not_found",
 }
 GROUPS["version that ends"] = {
     **{asked: Row(asked, outcome, settings=ENDING) for asked, outcome in (UNTIL_SUNSET | AT_ALL_TIMES).items()},
@@ -640,8 +647,8 @@ GROUPS["version that ends"] = {
     **{f"{asked}, after it": Row(asked, outcome, settings=SUNSET) for asked, outcome in AT_ALL_TIMES.items()},
     "takes forms": form(200)._replace(settings=ENDING),
     "leaves the alias": Row("POST /contact.php", 200, body=typed(), settings=SUNSET),
-    "quota of forms": Row("POST /api/v1/contact", "rate_limit", settings=ENDING, before=("POST /contact.php",)),
-    "quota of /api/*": Row("GET /api/v1", "rate_limit_exceeded", settings=SUNSET, before=("60 GET /api/v1",)),
+    "quota of forms": Row(f"POST {CONTACT}", "rate_limit", settings=ENDING, before=("POST /contact.php",)),
+    "quota of /api/*": Row(f"GET {INDEX}", "rate_limit_exceeded", settings=SUNSET, before=(f"60 GET {INDEX}",)),
 }
 
 IDENTIFIED = {"X-Request-ID": REQUEST_ID}
@@ -661,7 +668,7 @@ def _cases() -> Rows:
     for group, rows in GROUPS.items():
         for name, row in rows.items():
             if row.request == "POST":
-                cases |= {f"{group}: {name}, {path}": row._replace(request=f"POST {path}") for path in CONTACT}
+                cases |= {f"{group}: {name}, {path}": row._replace(request=f"POST {path}") for path in CONTACT_PATHS}
             else:
                 cases[f"{group}: {name}"] = row
     return cases

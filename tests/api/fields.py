@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.ratelimit.window import Policy
-from tests.api.exchanges import BASE, CONTACT, Row, member
+from tests.api.exchanges import BASE, Row, member
 from tests.factories import API_QUOTA, CONTACT_QUOTA, REQUEST_ID
 from tests.fuzz.inspection import State, read_state
+from tests.versions import CONTACT_PATHS, CURRENT, FIRST, LEGACY
 
-CURRENT = "v1"
-"""The version that answers outside of all versions."""
 READ = {"Access-Control-Allow-Origin", "Access-Control-Expose-Headers"}
 """What every response has while all origins may read."""
 EXPOSED = (
@@ -58,14 +57,13 @@ def hold(
     found = {path: (member(answer, path), expected) for path, expected in row.answer.items()}
     found |= {name: (fields.get(name), expected) for name, expected in row.fields.items()}
     assert {name: pair for name, pair in found.items() if not agrees(*pair)} == {}
-    on_contact = row.path in CONTACT and row.code != "rate_limit_exceeded"
+    on_contact = row.path in CONTACT_PATHS and row.code != "rate_limit_exceeded"
     assert state.policy == quotas[on_contact]
-    version = "v1" if row.is_under_v1 or row.path in CONTACT else CURRENT
-    assert fields["API-Version"] == version
+    assert fields["API-Version"] == (FIRST if row.path == LEGACY else row.version or CURRENT).name
     assert (fields["X-Request-ID"] == REQUEST_ID) == (row.fields.get("X-Request-ID") == REQUEST_ID)
     assert (fields["Cache-Control"] != "no-store") == (row.path == "/openapi.json" and status in {200, 304})
     assert fields.get("Content-Type") == (None if status in {204, 304} else "application/json")
-    assert (state.sunset is not None) == ("API_V1_SUNSET_ON" in row.settings and row.is_under_v1)
+    assert (state.sunset is not None) == ("API_V1_SUNSET_ON" in row.settings and row.version is FIRST)
     granted = {name for name in row.fields if name.startswith("Access-Control-")}
     everybody = READ if granted or "CORS_ORIGINS" not in row.settings else set()
     assert {name for name in fields if name.startswith("Access-Control-")} == granted | everybody

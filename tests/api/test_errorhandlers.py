@@ -13,6 +13,7 @@ from tests.api.exchanges import STATUSES
 from tests.conftest import MakeApp, MakeClient
 from tests.factories import contact_body
 from tests.fakes import RecordingMailer
+from tests.versions import CONTACT
 
 SECRET = "la clave de María es 4929 1234"
 TRANSLATIONS = {404: "not_found", 405: "method_not_allowed", 429: "rate_limit_exceeded"} | {
@@ -42,7 +43,7 @@ class CrashingMailer(RecordingMailer):
         raise ZeroDivisionError(SECRET) from ValueError(SECRET)
 
 
-@pytest.mark.parametrize("path", ["/contact.php", "/api/v1/contact"])
+@pytest.mark.parametrize("path", ["/contact.php", CONTACT])
 def test_what_is_unhandled_is_logged_by_its_class_and_place_alone(
     make_client: MakeClient, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:

@@ -11,12 +11,14 @@ from typing import cast
 import pytest
 
 from app.errors import ErrorCode
-from tests.api.exchanges import CASES, CONTACT, MS, PATHS, PERSONAL, STATUSES, Row, send, typed
+from app.versions import Version
+from tests.api.exchanges import CASES, MS, PATHS, PERSONAL, STATUSES, Row, send, typed
 from tests.api.fields import hold
 from tests.client import ValidatingClient
 from tests.conftest import MakeApp, MakeClient, making_apps
 from tests.factories import REQUEST_ID, WRONG_BODY
 from tests.fakes import RecordingMailer
+from tests.versions import CONTACT_PATHS, PUBLISHED
 
 # None is its own network, which the log may show.
 ADDRESSES = (f"10.{number // 256}.{number % 256}.77" for number in count())
@@ -65,30 +67,36 @@ def test_an_exchange(serve: MakeClient, mailer: RecordingMailer, caplog: pytest.
 
 
 def test_every_code_is_provoked() -> None:
-    assert {str(row): row.status for row in ErrorCode} == STATUSES
-    assert {row.code for row in CASES.values()} - {""} == STATUSES.keys() - {"internal_error"}
+    provoked = {row.code for row in CASES.values()} - {""}
+
+    assert {str(row): row.status for row in ErrorCode} == STATUSES, "STATUSES in tests/api/exchanges.py"
+    assert provoked == STATUSES.keys() - {"internal_error"}, "GROUPS in tests/api/exchanges.py"
 
 
 def test_every_path_is_asked(make_app: MakeApp) -> None:
-    assert {rule.rule for rule in make_app().url_map.iter_rules()} == PATHS.keys()
+    answered = {row.path for row in CASES.values() if row.status == 200 and row.answer}
+
+    assert {rule.rule for rule in make_app().url_map.iter_rules()} == PATHS.keys(), "READABLE in tests/api/exchanges.py"
+    assert PATHS.keys() - answered == set(), "a row with its answer in GROUPS of tests/api/exchanges.py"
 
 
-def test_the_index_lists_every_endpoint_of_the_version(client: ValidatingClient) -> None:
+@pytest.mark.parametrize("version", PUBLISHED.values(), ids=PUBLISHED)
+def test_the_index_lists_every_endpoint_of_the_version(client: ValidatingClient, version: Version) -> None:
     served = {
         (method, rule.rule)
         for rule in client.application.url_map.iter_rules()
         for method in rule.methods or ()
-        if f"{rule.rule}/".startswith("/api/v1/") and method not in {"HEAD", "OPTIONS"}
+        if PUBLISHED.at(rule.rule) is version and method not in {"HEAD", "OPTIONS"}
     }
 
-    endpoints = client.get("/api/v1").get_json()["data"]["endpoints"]
+    endpoints = client.get(version.base_path).get_json()["data"]["endpoints"]
 
     assert {(endpoint["method"], endpoint["path"]) for endpoint in endpoints} == served
     assert len(endpoints) == len(served)
 
 
 @pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize("path", CONTACT)
+@pytest.mark.parametrize("path", CONTACT_PATHS)
 @pytest.mark.parametrize("rest", [typed(), json.dumps(WRONG_BODY).encode()], ids=["valid", "all wrong"])
 def test_a_filled_honeypot_is_answered_exactly_as_an_accepted_form(
     make_client: MakeClient, path: str, rest: bytes

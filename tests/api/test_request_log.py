@@ -10,6 +10,7 @@ import pytest
 from tests.api.exchanges import Row, send
 from tests.conftest import Configure, LogLines, MakeClient
 from tests.factories import LOG_TIME, REQUEST_ID, contact_body
+from tests.versions import INDEX
 
 REQUESTS = {
     "answered": ("GET /api/versioning", "GET /api/versioning 200 -"),
@@ -18,7 +19,7 @@ REQUESTS = {
     "unknown path": ("GET /ana@example.com", "GET other 404 not_found"),
     "unknown method": ("ANA@EXAMPLE.COM /api", "- /api 405 method_not_allowed"),
     "refused method": ("DELETE /contact.php", "DELETE /contact.php 405 method_not_allowed"),
-    "unknown endpoint": ("GET /api/v1/ana@example.com", "GET api/other 404 endpoint_not_found"),
+    "unknown endpoint": (f"GET {INDEX}/ana@example.com", "GET api/other 404 endpoint_not_found"),
     "no slash": ("GET api", "GET malformed 400 invalid_body"),
 }
 

@@ -10,13 +10,12 @@ import pytest
 from freezegun.api import FrozenDateTimeFactory
 
 from app.mail.message import Message
-from tests.api.exchanges import CONTACT, MS, form, send, usual
+from tests.api.exchanges import MS, form, send, usual
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.fakes import RecordingMailer
 from tests.fuzz.inspection import State, read_state
-
-VERSIONED, LEGACY = CONTACT
+from tests.versions import CONTACT, INDEX, LEGACY
 
 
 def ask(client: ValidatingClient, request: str) -> tuple[int, State]:
@@ -32,17 +31,17 @@ STORIES = {
     "the window slides": "30 GET /api: 200 | +40 | 30 GET /api: 200 0 20 | +20 | 30 GET /api: 200 0 40 | GET /api: 429",
     "the oldest leaves first": "GET /api: 200 | +10.5 | GET /api: 200 58 50 | +49.5 | OPTIONS /api: 204 59 11",
     "a refused request is not counted": "60 GET /api: 200 | +30 | 60 GET /api: 429 0 30 | +30 | GET /api: 200 59 60",
-    "all paths share one quota": "30 GET /api: 200 | 15 HEAD /api/v1: 200 | 15 GET /api/x: 404 0 60 | PUT /api/v1: 429",
+    "all paths share one quota": f"30 GET /api: 200 | 15 HEAD {INDEX}: 200 | 15 GET /api/x: 404 0 60 | PUT {INDEX}: 429",
     "a refused form waits no longer": f"POST {LEGACY}: 200 | +29 | POST {LEGACY}: 429 0 1 | +1 | POST {LEGACY}: 200",
-    "both paths share one quota": f"POST {VERSIONED}: 200 | +15 | POST {LEGACY}: 429 0 15 | +15 | POST {LEGACY}: 200",
+    "both paths share one quota": f"POST {CONTACT}: 200 | +15 | POST {LEGACY}: 429 0 15 | +15 | POST {LEGACY}: 200",
     "what does not refuse makes nobody wait": (
-        f"60 GET /api: 200 | +55 | POST {VERSIONED}: 429 0 5 | POST {LEGACY}: 200 0 30 | GET {VERSIONED}: 429 0 5"
+        f"60 GET /api: 200 | +55 | POST {CONTACT}: 429 0 5 | POST {LEGACY}: 200 0 30 | GET {CONTACT}: 429 0 5"
     ),
     "with both spent, the longer wait is that of /api/*": (
-        f"POST {VERSIONED}: 200 | +20 | 58 GET /api: 200 | POST {VERSIONED}: 429 0 10 40 | +40 | POST {VERSIONED}: 200"
+        f"POST {CONTACT}: 200 | +20 | 58 GET /api: 200 | POST {CONTACT}: 429 0 10 40 | +40 | POST {CONTACT}: 200"
     ),
     "with both spent, the longer wait is that of the forms": (
-        f"59 GET /api: 200 | +59.5 | POST {VERSIONED}: 200 | POST {VERSIONED}: 429 0 1 30 | +30 | POST {VERSIONED}: 200"
+        f"59 GET /api: 200 | +59.5 | POST {CONTACT}: 200 | POST {CONTACT}: 429 0 1 30 | +30 | POST {CONTACT}: 200"
     ),
     **{
         f"{pause} s after a form": f"POST {LEGACY}: 200 | +{pause} | POST {LEGACY}: 429 0 {math.ceil(30 - pause)}"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from app.api.v1 import ACCEPTED
+from app.api.contact import ACCEPTED
 from app.contact.content import ASKED
 from app.forms import FORM_TITLES, FORM_TYPES
 from tests.browser.servers import Relay, Website

@@ -7,6 +7,7 @@ from pathlib import Path
 from playwright.sync_api import BrowserContext, expect
 
 from tests.client import DOCUMENT
+from tests.versions import CONTACT
 from tools import reference
 
 SITE = "https://www.example.com"
@@ -26,6 +27,6 @@ def test_the_page_shows_every_operation(context: BrowserContext, tmp_path: Path)
 
     page.goto(file.as_uri())
 
-    expect(page.get_by_text(f"curl {SITE}/api/v1/contact").first).to_be_visible()
+    expect(page.get_by_text(f"curl {SITE}{CONTACT}").first).to_be_visible()
     names = page.get_by_role("heading").all_inner_texts()
     assert [name for name in names if name in SUMMARIES] == SUMMARIES

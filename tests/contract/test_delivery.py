@@ -14,6 +14,7 @@ from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.factories import contact_body
 from tests.mail.server import HOST, SmtpServer, parse, text_of
+from tests.versions import CONTACT
 
 OWN = {f"SALES_EMAIL_{kind.upper()}": f"{kind}@example.com, Jefa <jefa@example.com>" for kind in FORM_TYPES}
 """Recipients of each form type."""
@@ -32,8 +33,8 @@ def client_of(make_client: MakeClient, server: SmtpServer, **environ: str) -> Va
 
 
 FORMS = [
-    ("/api/v1/contact", "json", "demo", "maria@example.com", "maria@example.com"),
-    ("/api/v1/contact", "data", "ventas", "maria@españa.es", "maria@xn--espaa-rta.es"),
+    (CONTACT, "json", "demo", "maria@example.com", "maria@example.com"),
+    (CONTACT, "data", "ventas", "maria@españa.es", "maria@xn--espaa-rta.es"),
     ("/contact.php", "json", "onboarding", "ñandú@correo.es", None),
     ("/contact.php", "data", "distribuidor", "用户@例子.公司", None),
 ]

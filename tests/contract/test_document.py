@@ -13,10 +13,10 @@ from app.api import cors
 from app.api.body import PARSERS
 from app.contact.content import ASKED
 from app.contact.schema import ContactSchema
-from tests.api.exchanges import CONTACT
 from tests.client import DOCUMENT, make_validator, resolve
 from tests.client import FIELDS as HEADER_FIELDS
 from tests.conftest import MakeApp
+from tests.versions import CONTACT_PATHS, HEALTH, INDEX
 
 SCHEMAS = DOCUMENT["components"]["schemas"]
 EXAMPLES = DOCUMENT["components"]["examples"]
@@ -46,7 +46,7 @@ def test_every_served_operation_is_documented_and_every_documented_one_served(ma
     rules = [(rule.rule, rule.methods or set()) for rule in make_app().url_map.iter_rules()]
     served = {f"{method.lower()} {path}" for path, methods in rules for method in methods - {"HEAD"}}
 
-    assert served | {"options /api/v1/contact", "options /contact.php"} == set(OPERATIONS)
+    assert served | {f"options {path}" for path in CONTACT_PATHS} == set(OPERATIONS)
 
 
 ANSWERS = [
@@ -84,17 +84,17 @@ CHOICES = {
     "a code": (SCHEMAS["ApiError"]["properties"]["code"], "ErrorCode"),
     "a reason": (SCHEMAS["ErrorDetails"]["properties"]["reason"], "ErrorReason"),
     "a section": (parameter("/api", "section"), "IndexSection"),
-    "a method": (parameter("/api/v1", "method"), "EndpointMethod"),
-    "verbosity": (parameter("/api/v1/health", "verbose"), "VerboseFlag"),
+    "a method": (parameter(INDEX, "method"), "EndpointMethod"),
+    "verbosity": (parameter(HEALTH, "verbose"), "VerboseFlag"),
     "a version": (parameter("/api/versioning", "version"), "PublishedVersion"),
     **{f"a kind in {name}": (fields["form_type"], "FormType") for name, fields in BODIES.items()},
 }
-TAKEN = [list(resolve(DOCUMENT["paths"][path]["post"]["requestBody"])["content"]) for path in CONTACT]
+TAKEN = [list(resolve(DOCUMENT["paths"][path]["post"]["requestBody"])["content"]) for path in CONTACT_PATHS]
 
 
 FACTS: dict[str, tuple[Any, Any]] = {
     **{name: (node.get("$ref"), f"#/components/schemas/{schema}") for name, (node, schema) in CHOICES.items()},
-    "content types": (TAKEN, [list(PARSERS)] * 2),
+    "content types": (TAKEN, [list(PARSERS)] * len(CONTACT_PATHS)),
     "least Retry-After": (resolve(DOCUMENT["components"]["headers"]["Retry-After"])["schema"]["minimum"], 1),
     "exposed headers": ({*cors.EXPOSED.split(", ")} - HEADER_FIELDS, set()),
     # TypeScript would make every field of an open object unknown.

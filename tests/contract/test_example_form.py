@@ -16,6 +16,7 @@ from app.errors import ErrorCode
 from app.forms import FORM_TYPES, HONEYPOT
 from tests.factories import make_settings
 from tests.server.gunicorn import ROOT
+from tests.versions import CURRENT
 from tools.document import LENGTHS
 
 FOLDER = ROOT / "docs" / "contact-form"
@@ -116,7 +117,7 @@ def test_the_honeypot_is_empty_and_outside_of_everybodys_reach() -> None:
 def test_the_form_posts_where_the_service_started_by_make_run_listens(tmp_path: Path) -> None:
     bind = make_settings(tmp_path).bind
 
-    assert FORM["action"] == f"http://{bind}/api/v1/contact"
+    assert FORM["action"] == f"http://{bind}{CURRENT.base_path}/contact"
     assert bind not in MODULE
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from tests.deploy.site import Site
 from tests.factories import contact_body
 from tests.server.gunicorn import unused_address
+from tests.versions import CONTACT, HEALTH
 from tests.waiting import wait_until
 
 CLIENTS_OF_EACH_KIND = 4
@@ -57,8 +58,8 @@ def load(served: Site) -> Iterator[Load]:
 
     with ThreadPoolExecutor(2 * CLIENTS_OF_EACH_KIND) as pool:
         for _ in range(CLIENTS_OF_EACH_KIND):
-            pool.submit(work, "GET", "/api/v1/health", None)
-            pool.submit(work, "POST", "/api/v1/contact", contact_body())
+            pool.submit(work, "GET", HEALTH, None)
+            pool.submit(work, "POST", CONTACT, contact_body())
         try:
             yield load
         finally:

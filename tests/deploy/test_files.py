@@ -15,12 +15,11 @@ from pathlib import Path
 import pytest
 from gunicorn.config import WorkerConnections
 
-from app.api.paths import CONTACT, LEGACY_CONTACT
-from app.settings import MAX_TIMEOUT, VARIABLES, Settings
-from app.versions import API_ROOT, V1
+from app.settings import MAX_TIMEOUT, Settings
 from tests.deploy.site import DEPLOY, SERVER_NAME, Site, environment_file, read_unit
 from tests.programs import write_program
 from tests.server.gunicorn import ROOT
+from tests.versions import CONTACT_PATHS
 
 
 def read(pattern: str) -> str:
@@ -189,12 +188,6 @@ def test_the_script_reads_the_settings_of_its_example() -> None:
     assert named == re.findall(r"\$\{(WATCH_[A-Z]+)-\}", read("watch.sh"))
 
 
-def test_the_example_names_every_setting() -> None:
-    named = re.findall(r"^#?([A-Z0-9_]+)=", ENVIRONMENT, re.MULTILINE)
-
-    assert sorted(named) == sorted(VARIABLES)
-
-
 def test_the_example_is_accepted(tmp_path: Path) -> None:
     settings = Settings.from_env(environment_file() | {"MAIL_DIR": str(tmp_path)})
 
@@ -206,5 +199,5 @@ def test_the_example_is_accepted(tmp_path: Path) -> None:
 def test_nginx_knows_the_contact_paths(field: str) -> None:
     (pattern,) = re.findall(rf'map \$request_uri \$public_web_interface_{field} {{\n.*\n +"~(.*)" \d+;', HTTP)
 
-    for path in (LEGACY_CONTACT, f"{API_ROOT}/{V1}{CONTACT}"):
+    for path in CONTACT_PATHS:
         assert [bool(re.search(pattern, f"{path}{end}")) for end in ("", "?x=1", "/x")] == [True, True, False]

@@ -28,6 +28,7 @@ from tests.deploy.website import BESIDE, NAMED, website
 from tests.factories import LOG_TIME, contact_body
 from tests.server.gunicorn import unused_address
 from tests.server.test_exchanges import ROWS as OF_GUNICORN
+from tests.versions import CONTACT, HEALTH
 from tests.waiting import wait_until
 
 QUOTA = API_POLICY.quota
@@ -103,19 +104,19 @@ def send(served: Site, name: str, row: Row, client: str) -> Answer:
 THROUGH_NGINX = [
     *(name for name in OF_GUNICORN if "65,537" not in name and "localhost" not in name),
     "form: of kind ventas, /contact.php",
-    "form: with the longest mensaje, /api/v1/contact",
+    f"form: with the longest mensaje, {CONTACT}",
     "order of the checks: syntax, /contact.php",
-    "required field: no form_type, /api/v1/contact",
+    f"required field: no form_type, {CONTACT}",
     "discovery: section docs",
-    "discovery: v1",
+    "discovery: a version",
     "document: of a host that only a proxy may name",
     "method: GET /openapi.json",
     "method: HEAD /openapi.json",
     "method: GET /api/versioning",
-    "method: GET /api/v1/health",
+    f"method: GET {HEALTH}",
     "method: TRACE /contact.php",
     "method: PROPFIND /api",
-    "method: OPTIONS /api/v1/health",
+    f"method: OPTIONS {HEALTH}",
     "page of another origin: reads the index",
     "page of another origin: reads a refusal",
     "unknown path: GET '/api/'",
@@ -190,7 +191,7 @@ def test_what_is_malformed_is_refused_in_the_envelope_with_the_id_of_a_log(
 
 VARYING = {"Date", "Connection", "Content-Length", "RateLimit", "X-Request-ID", "Allow"}
 VARYING |= {"X-RateLimit-Remaining", "X-RateLimit-Reset"}
-LINKED = {"/api", "/api?section=x", "/api/v1/contact?x", "/api/%2e%2e/x", "/openapi.json?x"}
+LINKED = {"/api", "/api?section=x", f"{CONTACT}?x", "/api/%2e%2e/x", "/openapi.json?x"}
 UNLINKED = {"/contact.php", "/apix", "/API", "//api", "/openapi.jsonx", "http://b/x"}
 
 
@@ -288,11 +289,11 @@ def _hanging(tmp_path: Path) -> Iterator[None]:
 @pytest.mark.usefixtures("_hanging")
 def test_a_form_that_a_process_may_have_is_sent_to_no_other(tmp_path: Path) -> None:
     with site(tmp_path, changes={"proxy_read_timeout 60s": "proxy_read_timeout 1s"}) as served:
-        answer = served.request("POST", "/api/v1/contact", body=contact_body())
+        answer = served.request("POST", CONTACT, body=contact_body())
         wait_for_line(served, f' {id_of(answer)} 500 "504" ')
 
     assert answer.code == "internal_error"
-    validate(answer, "POST", "/api/v1/contact")
+    validate(answer, "POST", CONTACT)
 
 
 @pytest.mark.usefixtures("_hanging")

@@ -10,6 +10,7 @@ import pytest
 from tests.deploy.site import Site
 from tests.deploy.website import BESIDE, NAMED, UNTOUCHED, exchange, website, website_log
 from tests.server.gunicorn import unused_address
+from tests.versions import CONTACT
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def test_the_website_logs_nothing_of_the_service(sites: dict[str, Site]) -> None
 
     beside.request("GET", "/api", client=unused_address())
     beside.exchange(asking("POST /contact.php", "Content-Length: 70001"))
-    beside.exchange(asking("POST /api/v1/contact", "Transfer-Encoding: chunked", body=b"zz\r\n"))
+    beside.exchange(asking(f"POST {CONTACT}", "Transfer-Encoding: chunked", body=b"zz\r\n"))
 
     exchange(beside, asking("GET /last"))
     assert re.findall(r'"(\S+ \S+) HTTP', website_log(beside).removeprefix(before)) == ["GET /last"]

@@ -22,6 +22,7 @@ from app.mail.spool import Spool
 from tests.conftest import MakeApp
 from tests.mail.conftest import Clock, MakeMailer, keep, numbered
 from tests.mail.server import ACCOUNT, Act, Replies, SmtpServer
+from tests.versions import HEALTH
 from tests.waiting import wait_until
 
 HOUR = 3600
@@ -125,7 +126,7 @@ REAL: dict[str, None] = {"mailer": None}
 
 
 def get(app: Flask, **query: str) -> dict[str, Any]:
-    response = app.test_client().get("/api/v1/health", query_string=query)
+    response = app.test_client().get(HEALTH, query_string=query)
     assert response.status_code == 200
     return cast("dict[str, Any]", response.get_json()["data"])
 

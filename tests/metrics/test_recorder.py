@@ -28,6 +28,7 @@ from tests.factories import contact_body
 from tests.mail.conftest import numbered
 from tests.mail.server import Act, Replies, SmtpServer
 from tests.monitoring.rules import JOB, RULES
+from tests.versions import CONTACT
 from tests.waiting import wait_until
 
 CLIENT = "203.0.113.77"
@@ -165,7 +166,7 @@ def test_what_a_quota_refuses_counts_as_a_form_and_under_the_policy(watch: Watch
     watched = watch()
 
     for _ in range(61):
-        watched.ask("POST /api/v1/contact", b"{")
+        watched.ask(f"POST {CONTACT}", b"{")
 
     samples = watched.samples()
     assert samples.all("contact_submissions_total", "form_type", "outcome") == {("-", "refused"): 61}

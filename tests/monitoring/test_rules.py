@@ -27,6 +27,7 @@ from tests.monitoring.rules import (
     shown,
     try_rules,
 )
+from tests.versions import CONTACT
 
 PREFIX = "PublicWebInterface"
 """The names of all alerts begin so."""
@@ -83,7 +84,7 @@ LOST = UP | {at(0, "mail_messages_lost_total"): [0] * 2 * MINUTE + [1] * 30 * MI
 LEFT_OUT = UP | {
     at(n, "mail_recipients_refused_total"): counter((0, 8 + n), (1, 1), (0, 1500 * MINUTE)) for n in (0, 1)
 }
-SLOW, SLOW_FORM = durations("/api", "0.25", "0.5", each=10), durations("/api/v1/contact", "5", "10", each=1)
+SLOW, SLOW_FORM = durations("/api", "0.25", "0.5", each=10), durations(CONTACT, "5", "10", each=1)
 
 Way = tuple[Series, int, int, dict[str, str], str]
 WAYS: dict[str, Way] = {
@@ -241,7 +242,7 @@ HARMLESS: dict[str, tuple[str, Series]] = {
     "one slow request": ("Slow", durations("/api", "0.25", "0.5", 10, slow=1)),
     "slow requests, but few": ("Slow", durations("/api", "0.25", "0.5", 2)),
     "slow forms, but few": ("FormSlow", durations("/contact.php", "5", "10", 0.4)),
-    "forms that wait for the mail server": ("Slow", durations("/api/v1/contact", "2.5", "5", 10)),
+    "forms that wait for the mail server": ("Slow", durations(CONTACT, "2.5", "5", 10)),
     "a message that is stored": ("MessagesWait", both(STORED, [90_000] * 10 * MINUTE)),
     "limits in the process": ("LimitsNotShared", both(MEMORY, [1] * 20 * MINUTE)),
 }

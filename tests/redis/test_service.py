@@ -14,6 +14,7 @@ from app import API_POLICY, CONTACT_POLICY
 from tests.client import validate_response
 from tests.redis.server import RedisServer
 from tests.server.gunicorn import Server, serving
+from tests.versions import HEALTH
 from tests.waiting import wait_until
 
 LOST = "the rate-limit storage is unreachable; this process limits on its own"
@@ -32,8 +33,8 @@ def hammer(servers: list[Server], method: str, path: str, times: int = 160) -> C
 
 
 def rate_limit(server: Server) -> dict[str, str]:
-    response, body = server.new_client().request("GET", "/api/v1/health?verbose=true")
-    validate_response("GET", "/api/v1/health", response.status, response.getheaders(), body)
+    response, body = server.new_client().request("GET", f"{HEALTH}?verbose=true")
+    validate_response("GET", HEALTH, response.status, response.getheaders(), body)
     details: dict[str, str] = json.loads(body)["data"]["details"]["rate_limit"]
     return details
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.factories import contact_body
+from tests.versions import CONTACT
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +103,7 @@ class Server:
     def post_form(self, **fields: Any) -> tuple[http.client.HTTPResponse, bytes]:
         """Post a form as the website sends it, with these fields changed."""
         body = json.dumps(contact_body(**fields)).encode()
-        return self.request("POST", "/api/v1/contact", body, {"Content-Type": "application/json"})
+        return self.request("POST", CONTACT, body, {"Content-Type": "application/json"})
 
     def wait_for_line_of(self, response: http.client.HTTPResponse) -> None:
         """Return once the log has the line of an answered request, and so all that was logged before it."""

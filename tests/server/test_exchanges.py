@@ -9,14 +9,15 @@ from tests.api.exchanges import CASES
 from tests.api.fields import hold
 from tests.client import validate_response
 from tests.server.gunicorn import Server
+from tests.versions import CONTACT, HEALTH
 
 ROWS = [
-    "form: of kind demo, /api/v1/contact",
+    f"form: of kind demo, {CONTACT}",
     "form: of a browser, /contact.php",
     "form: with texts that are too long, /contact.php",
     "honeypot: filled with 'x', /contact.php",
     "captcha: 'K7M2Q', typed 'K7M2R', /contact.php",
-    "required field: email 'maria', /api/v1/contact",
+    f"required field: email 'maria', {CONTACT}",
     "JSON: 30000 levels",
     "urlencoded: Latin-1",
     "length: application/json of 65,536 bytes, declared",
@@ -26,7 +27,7 @@ ROWS = [
     "document: of http://localhost",
     "document: that is known",
     "query: /api?section=x",
-    "method: HEAD /api/v1/health",
+    f"method: HEAD {HEALTH}",
     "method: DELETE /contact.php",
     "page of another origin: asks whether it may use /contact.php",
     "unknown path: GET '/api/v9'",

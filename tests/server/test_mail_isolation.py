@@ -11,6 +11,7 @@ from app.mail.spool import Spool
 from tests.mail.conftest import kept, numbered
 from tests.mail.server import Act, SmtpServer
 from tests.server.gunicorn import Server, serving
+from tests.versions import HEALTH
 from tests.waiting import wait_until
 
 THREADS = 8
@@ -37,7 +38,7 @@ def test_posts_that_hang_in_the_mail_server_keep_nobody_else_waiting(tmp_path: P
         posted = [pool.submit(post, service) for _ in range(2 * THREADS)]
         mail_server.wait_until_hung(PLACES + 1)  # the check of the mail server hangs, too
         try:
-            others = {service.new_client().request("GET", "/api/v1/health")[0].status for _ in range(50)}
+            others = {service.new_client().request("GET", HEALTH)[0].status for _ in range(50)}
             still_hanging = sum(not answer.done() for answer in posted)
         finally:
             mail_server.release()

@@ -17,6 +17,7 @@ import pytest
 from app.mail.spool import PRIVATE_DIRECTORY
 from tests.ports import free_port
 from tests.server.gunicorn import BOOT_SECONDS, GUNICORN, ROOT, Server, serving, start
+from tests.versions import HEALTH
 
 FLASK = (sys.executable, "-m", "flask", "--app", "wsgi")
 EXTRAS = ("prometheus_client", "redis")
@@ -151,7 +152,7 @@ def test_flasks_own_server_says_where_it_is_and_is_ok_and_writes_one_line_per_re
     port = str(free_port())
     command, listening = (*FLASK, "run", "--port", port), rf"Running on http://127\.0\.0\.1:({port})"
     with serving(tmp_path, command=command, listening=listening) as server:
-        _, health = server.request("GET", "/api/v1/health")
+        _, health = server.request("GET", HEALTH)
         with server.connect() as malformed:
             malformed.sendall(b"GET / maria@example.com HTTP/1.1\r\n\r\n")
             while malformed.recv(4096):
@@ -160,5 +161,5 @@ def test_flasks_own_server_says_where_it_is_and_is_ok_and_writes_one_line_per_re
     assert json.loads(health)["data"]["status"] == "ok"
     assert f"messages are stored in {server.mail_dir}" in server.log
     assert "maria" not in server.log
-    assert len(re.findall("GET /api/v1/health", server.log)) == 1
-    assert re.search(r"INFO app\.request [0-9a-f]{32} GET /api/v1/health 200 ", server.log)
+    assert len(re.findall(f"GET {HEALTH}", server.log)) == 1
+    assert re.search(rf"INFO app\.request [0-9a-f]{{32}} GET {HEALTH} 200 ", server.log)
