@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -102,9 +102,17 @@ class _Header(NamedTuple):
     validator: Draft202012Validator
 
 
+class _Documented(NamedTuple):
+    headers: list[_Header]
+    validator: Draft202012Validator | None = None
+    """Of the body; None for a response that has none."""
+    codes: Collection[str] = ()
+    """Of the errors at a known path."""
+    may_have_data: bool = False
+
+
 @functools.lru_cache(maxsize=1024)
-def _rules(method: str, path: str, status: int) -> tuple[list[_Header], Draft202012Validator | None]:
-    """The documented header fields of a response, and the validator of its body; None when it has no body."""
+def _rules(method: str, path: str, status: int) -> _Documented:
     documented = find_response(method, path, status)
     headers = []
     for name, reference in documented["headers"].items():
@@ -113,34 +121,43 @@ def _rules(method: str, path: str, status: int) -> tuple[list[_Header], Draft202
         validator = make_validator(header["schema"], any_quota=True)
         headers.append(_Header(name, header.get("required", False), is_integer, validator))
     if status in NO_CONTENT or method == "HEAD":
-        return headers, None
-    return headers, make_validator(documented["content"]["application/json"]["schema"], any_quota=True)
+        return _Documented(headers)
+    content = documented["content"]["application/json"]
+    schema = content["schema"]
+    answers = [resolve(example)["value"] for example in content["examples"].values()]
+    codes = {answer["error"]["code"] for answer in answers if "error" in answer} if path in DOCUMENT["paths"] else set()
+    may_have_data = schema.get("required") != ["message"]
+    return _Documented(headers, make_validator(schema, any_quota=True), codes, may_have_data)
 
 
 def validate_response(method: str, path: str, status: int, fields: Iterable[tuple[str, str]], body: bytes) -> None:
     """Hold one response to the document: status, header fields and body."""
-    documented, validator = _rules(method, path, status)
+    documented = _rules(method, path, status)
     headers: dict[str, str] = {}
     for name, value in fields:  # Several lines of one field are one list (RFC 9110, section 5.3).
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     of_the_api = f"{path}/".startswith("/api/") or path in {"", "/openapi.json"}
     assert ('rel="service-desc"' in headers.get("Link", "")) == of_the_api
     announced = WITH_SUCCESSOR if 'rel="successor-version"' in headers.get("Link", "") else set()
-    assert headers.keys() & FIELDS <= announced | {header.name for header in documented}
-    for header in documented:
+    assert headers.keys() & FIELDS <= announced | {header.name for header in documented.headers}
+    for header in documented.headers:
         text = headers.get(header.name)
         if text is None:
             assert not header.required, f"{header.name} is missing"
         else:
             header.validator.validate(int(text) if header.is_integer else text)
-    if validator is None:
+    if documented.validator is None:
         assert body == b""
         return
     assert headers["Content-Type"] == "application/json"
     payload = json.loads(body)
-    validator.validate(payload)
+    documented.validator.validate(payload)
+    assert documented.may_have_data or "data" not in payload, f"static/openapi.json has no data in {method} {path}"
     if status >= 400:
         assert payload["error"]["status"] == status
+        assert not documented.codes or payload["error"]["code"] in documented.codes, (
+            f"{method} {path} answers {payload['error']['code']}: correct its Where in app/errors.py, or the document"
+        )
 
 
 class ValidatingClient(FlaskClient):

@@ -15,10 +15,10 @@ from app import API_POLICY, CONTACT_POLICY, create_app
 from app import VERSIONS as BLUEPRINTS
 from app.api import body, contact, discovery, endpoints, envelope, health
 from app.api.errorhandlers import MAX_RETRY_AFTER
-from app.api.paths import CONTACT, HEALTH, contact_paths
+from app.api.paths import CONTACT, HEALTH, contact_paths, is_under_api
 from app.contact.antispam import CAPTCHA_LENGTH, MAX_AGE_SECONDS, MIN_AGE_SECONDS
 from app.contact.schema import LABELS, MAX_ADDRESS_BYTES, ContactSchema
-from app.errors import ApiError, ErrorCode
+from app.errors import ApiError, ErrorCode, Where
 from app.forms import FORM_TITLES, FORM_TYPES
 from app.mail import health as mail_health
 from app.ratelimit.window import Policy
@@ -79,7 +79,6 @@ def document(text: str) -> str:
     _choices(components["schemas"])
     _fields(components["schemas"])
     _quotas(components)
-    _errors(whole)
     components["examples"]["ContactAccepted"]["value"] = envelope.success(message=contact.ACCEPTED)
     components["schemas"]["SuccessResponse"]["properties"]["message"]["examples"] = [contact.ACCEPTED]
     with tempfile.TemporaryDirectory() as directory:
@@ -89,6 +88,7 @@ def document(text: str) -> str:
         _operations(whole, app)
         # A later check of MAIL_DIR would create the folder again.
         app.extensions["background"].stop()
+    _errors(whole)
     return lay_out(whole) + "\n"
 
 
@@ -153,39 +153,83 @@ def _quotas(components: Node) -> None:
 
 
 def _errors(whole: Node) -> None:
-    """Each error example with the catalogue's texts. A new code is added to the contact paths."""
+    """Each error example with the catalogue's texts, and each code at the operations that can answer it."""
     examples: Node = whole["components"]["examples"]
-    shown = set()
-    for example in examples.values():
+    names: dict[str, str] = {}
+    for name, example in examples.items():
         if error := example["value"].get("error"):
-            shown.add(error["code"])
+            names.setdefault(error["code"], name)
             if error["code"] == ErrorCode.INVALID_FORM_TYPE:
                 error["allowed_values"] = list(FORM_TYPES)
             example["value"] = failure(CODES[error["code"]], error)
     for code in ErrorCode:
-        if code not in shown:
-            name = "".join(map(str.capitalize, code.split("_")))
-            examples[name] = {"summary": code.message, "value": failure(code, {})}
-            for path in CONTACT_PATHS:
-                shown_there = _refusal(whole, path, code)["content"]["application/json"]["examples"]
-                shown_there[name] = {"$ref": f"#/components/examples/{name}"}
-
-
-def _refusal(whole: Node, path: str, code: ErrorCode) -> Node:
-    """The response of a contact path with this code's status; if there is none yet, a copy of the one for 400."""
-    answers, responses = whole["paths"][path]["post"]["responses"], whole["components"]["responses"]
-    status = str(code.status)
-    if status not in answers:
-        name = f"Contact{HTTPStatus(code.status).phrase.title().replace(' ', '')}"
-        like = responses["ContactBadRequest"]
-        content = {"application/json": like["content"]["application/json"] | {"examples": {}}}
-        responses.setdefault(name, like | {"description": code.message, "content": content})
-        answers[status] = {"$ref": f"#/components/responses/{name}"}
-    return resolve(answers[status], whole)
+        if code not in names:
+            names[code] = _camel(code)
+            examples[names[code]] = {"summary": code.message, "value": failure(code, {})}
+        able = [operation for path, operation in _requests(whole) if can_answer(code, path, operation)]
+        for operation in able:
+            if code not in codes_of(operation, whole):
+                response = _refusal(whole, operation, code, able)
+                shown = response["content"]["application/json"]["examples"]
+                shown[names[code]] = {"$ref": f"#/components/examples/{names[code]}"}
 
 
 def _camel(words: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in re.split(r"\W|_", words))
+
+
+def _requests(whole: Node) -> list[tuple[str, Node]]:
+    """Each path with each of its operations but OPTIONS, which is refused only if it is malformed."""
+    return [
+        (path, operation)
+        for path, item in whole["paths"].items()
+        for method, operation in item.items()
+        if method != "options"
+    ]
+
+
+def can_answer(code: ErrorCode, path: str, operation: Node) -> bool:
+    """True if an operation at this path can answer an error of this code."""
+    is_form, is_of_api = path in CONTACT_PATHS, is_under_api(path)
+    able: dict[str, bool] = {
+        Where.EVERYWHERE: True,
+        Where.API: is_of_api,
+        Where.VERSIONS: VERSIONS.at(path) is not None,
+        Where.FORMS: is_form,
+        Where.PARAMETERS: is_of_api and "parameters" in operation,
+        Where.UNKNOWN_PATHS: is_of_api and not is_form,  # what a client with a wrong base address gets
+    }
+    return able.get(code.where, path in {version.base_path + code.where for version in VERSIONS.values()})
+
+
+def codes_of(operation: Node, whole: Node) -> set[str]:
+    """The codes of the errors that the document shows at an operation."""
+    return {
+        resolve(example, whole)["value"]["error"]["code"]
+        for status, response in operation["responses"].items()
+        if status >= "400"
+        for example in resolve(response, whole)["content"]["application/json"]["examples"].values()
+    }
+
+
+def _refusal(whole: Node, operation: Node, code: ErrorCode, able: list[Node]) -> Node:
+    """The response of an operation with this code's status, shared only with operations that are able to answer it.
+
+    A new one begins as the one for internal errors.
+    """
+    answers, responses = operation["responses"], whole["components"]["responses"]
+    status = str(code.status)
+    usual = answers.get(status, answers["500"])
+    users = [its for _, its in _requests(whole) if usual in its["responses"].values()]
+    if status not in answers or not all(its in able for its in users):
+        like, name = resolve(usual, whole), usual["$ref"].rpartition("/")[2] + _camel(code)
+        content = like["content"]["application/json"]
+        shown, words = (content["examples"], f"{like['description']} ") if status in answers else ({}, "")
+        copy = {"application/json": content | {"examples": {**shown}}}
+        responses.setdefault(name, like | {"description": words + code.message, "content": copy})
+        answers[status] = {"$ref": f"#/components/responses/{name}"}
+        operation["responses"] = dict(sorted(answers.items()))
+    return resolve(answers[status], whole)
 
 
 def failure(code: ErrorCode, written: Node, docs: str = f"{BASE}/openapi.json") -> Node:

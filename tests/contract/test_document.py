@@ -13,10 +13,12 @@ from app.api import cors
 from app.api.body import PARSERS
 from app.contact.content import ASKED
 from app.contact.schema import ContactSchema
+from app.errors import ErrorCode
 from tests.client import DOCUMENT, make_validator, resolve
 from tests.client import FIELDS as HEADER_FIELDS
 from tests.conftest import MakeApp
 from tests.versions import CONTACT_PATHS, HEALTH, INDEX
+from tools import document
 
 SCHEMAS = DOCUMENT["components"]["schemas"]
 EXAMPLES = DOCUMENT["components"]["examples"]
@@ -67,6 +69,15 @@ def test_every_body_has_valid_examples_of_its_status(status: str, schema: dict[s
     assert examples
     assert [error for example in examples for error in make_validator(schema).iter_errors(example)] == []
     assert {str(example["error"]["status"]) for example in examples if "error" in example} <= {status}
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if not name.startswith("options ")])
+def test_an_operation_shows_the_errors_that_it_can_answer(name: str) -> None:
+    operation = OPERATIONS[name]
+
+    able = {code for code in ErrorCode if document.can_answer(code, name.partition(" ")[2], operation)}
+
+    assert document.codes_of(operation, DOCUMENT) == able
 
 
 FIELDS = ContactSchema().fields

@@ -6,17 +6,19 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.contact.antispam import CAPTCHA_LENGTH, MAX_AGE_SECONDS, MIN_AGE_SECONDS
 from app.contact.content import ASKED
 from app.contact.schema import MAX_ADDRESS_BYTES, ContactSchema
-from app.errors import ErrorCode
+from app.errors import ErrorCode, Where
 from app.forms import FORM_TYPES, HONEYPOT
 from tests.factories import make_settings
 from tests.server.gunicorn import ROOT
 from tests.versions import CURRENT
+from tools import document
 from tools.document import LENGTHS
 
 FOLDER = ROOT / "docs" / "contact-form"
@@ -62,21 +64,25 @@ def number(name: str) -> int:
     return int(digits)
 
 
-KINDS = table("KINDS")
-NAMED = table("FIELDS").keys() | KINDS.keys()
+KINDS, FIELDS = table("KINDS"), table("FIELDS")
+NAMED = FIELDS.keys() | KINDS.keys()
+PATH = f"{CURRENT.base_path}/contact"
+ANSWERED = {code for code in ErrorCode if document.can_answer(code, PATH, {})}
+OF_FORMS = {code for code in ANSWERED if code.where in {Where.FORMS, "/contact"}}
 SET_BY_MODULE = {"ts", "captcha_expected"}
 REQUIRED = {name for name, field in SCHEMA.items() if field.required} | {"nombre", "captcha_input"}
+WITHOUT_A_TEXT = FIELDS.keys() - TEXTS["errors"].keys()
 OUTCOMES = {"wait", "not_sent", "doubt", "site"}
 EXPLAINED = {"wait", "doubt", "site", "too_fast.too_early", "too_fast.expired"}
 EXPLAINED |= {name for name, kind in KINDS.items() if kind == "not_sent"}
 FILES = {"contact-form.css", "contact-form.js", "page.css"}
 LINKS = {"/", "/privacidad", "data:,", "mailto:ventas@example.com"}
-FACTS = {
-    "the kinds": (tuple(it["value"] for it in INPUTS if it["name"] == "form_type"), FORM_TYPES),
-    "no kind is chosen": ([attributes for _, attributes in ELEMENTS if "checked" in attributes], []),
+PAGE_FACTS: dict[str, tuple[Any, Any]] = {
+    "the form types": (tuple(it["value"] for it in INPUTS if it["name"] == "form_type"), FORM_TYPES),
+    "no form type is chosen": ([attributes for _, attributes in ELEMENTS if "checked" in attributes], []),
     "the fields": ({it["name"] for it in INPUTS} - OWN_FIELDS.keys() | SET_BY_MODULE, SCHEMA.keys()),
     "the labels that the sales team reads": ({name: LABELS[name] for name in OWN_FIELDS}, ASKED),
-    "the fields of one kind": (
+    "the fields of one form type": (
         OWN_FIELDS,
         dict(zip(ASKED, ("ventas", "distribuidor", *["onboarding"] * 2), strict=True)),
     ),
@@ -85,19 +91,28 @@ FACTS = {
         {it["name"]: int(it["maxlength"] or 0) for it in INPUTS if "maxlength" in it},
         {**LENGTHS, "captcha_input": CAPTCHA_LENGTH, "email": MAX_ADDRESS_BYTES},
     ),
-    "the characters of the captcha": (number("CAPTCHA_LENGTH"), CAPTCHA_LENGTH),
-    "the least age": (number("MIN_AGE_MS"), MIN_AGE_SECONDS * 1000),
-    "the greatest age": (number("MAX_AGE_MS"), MAX_AGE_SECONDS * 1000),
-    "no code that nobody answers": (
-        NAMED - {"offline", "invalid_body.too_large", "429"} - {*map(str, ErrorCode)},
+    "a title and an ending for each outcome": ([{*TEXTS[part]} for part in ("titles", "endings")], [OUTCOMES] * 2),
+    "an error without a text in contact-texts": (EXPLAINED - TEXTS["errors"].keys(), set()),
+    "a second error of a field without a text in contact-texts": (
+        {code for code in WITHOUT_A_TEXT if list(map(FIELDS.get, WITHOUT_A_TEXT)).count(FIELDS[code]) > 1},
         set(),
     ),
-    "what is left in doubt": ({code for code in ErrorCode if code.status >= 500} - NAMED, {ErrorCode.INTERNAL_ERROR}),
-    "a title and an ending for each outcome": ([{*TEXTS[part]} for part in ("titles", "endings")], [OUTCOMES] * 2),
-    "an error without a text": (EXPLAINED - TEXTS["errors"].keys(), set()),
     "how it is sent": (FORM["method"], "post"),
     "what the page needs": (ADDRESSES - LINKS, FILES),
 }
+MODULE_FACTS: dict[str, tuple[Any, Any]] = {
+    "the characters of the captcha": (number("CAPTCHA_LENGTH"), CAPTCHA_LENGTH),
+    "the least age": (number("MIN_AGE_MS"), MIN_AGE_SECONDS * 1000),
+    "the greatest age": (number("MAX_AGE_MS"), MAX_AGE_SECONDS * 1000),
+    "an error of the forms that is neither in FIELDS nor in KINDS": (OF_FORMS - NAMED, set()),
+    "an error that the service never answers": (
+        NAMED - {"offline", "invalid_body.too_large", "429"} - {*map(str, ErrorCode)},
+        set(),
+    ),
+    "what is left in doubt": ({code for code in ANSWERED if code.status >= 500} - NAMED, {ErrorCode.INTERNAL_ERROR}),
+}
+FACTS = {f"index.html: {name}": fact for name, fact in PAGE_FACTS.items()}
+FACTS |= {f"contact-form.js: {name}": fact for name, fact in MODULE_FACTS.items()}
 
 
 @pytest.mark.parametrize(("example", "service"), FACTS.values(), ids=FACTS)
@@ -117,7 +132,7 @@ def test_the_honeypot_is_empty_and_outside_of_everybodys_reach() -> None:
 def test_the_form_posts_where_the_service_started_by_make_run_listens(tmp_path: Path) -> None:
     bind = make_settings(tmp_path).bind
 
-    assert FORM["action"] == f"http://{bind}{CURRENT.base_path}/contact"
+    assert FORM["action"] == f"http://{bind}{PATH}", "docs/contact-form/index.html"
     assert bind not in MODULE
 
 
