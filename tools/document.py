@@ -171,7 +171,10 @@ def _errors(whole: Node) -> None:
             if code not in codes_of(operation, whole):
                 response = _refusal(whole, operation, code, able)
                 shown = response["content"]["application/json"]["examples"]
-                shown[names[code]] = {"$ref": f"#/components/examples/{names[code]}"}
+                if names[code] not in shown:
+                    shown[names[code]] = {"$ref": f"#/components/examples/{names[code]}"}
+                    words = f"{code.message.removesuffix('.')} (`{code}`)."
+                    response["description"] = f"{response['description']} {words}".lstrip()
 
 
 def _camel(words: str) -> str:
@@ -224,9 +227,9 @@ def _refusal(whole: Node, operation: Node, code: ErrorCode, able: list[Node]) ->
     if status not in answers or not all(its in able for its in users):
         like, name = resolve(usual, whole), usual["$ref"].rpartition("/")[2] + _camel(code)
         content = like["content"]["application/json"]
-        shown, words = (content["examples"], f"{like['description']} ") if status in answers else ({}, "")
+        shown, words = (content["examples"], like["description"]) if status in answers else ({}, "")
         copy = {"application/json": content | {"examples": {**shown}}}
-        responses.setdefault(name, like | {"description": words + code.message, "content": copy})
+        responses.setdefault(name, like | {"description": words, "content": copy})
         answers[status] = {"$ref": f"#/components/responses/{name}"}
         operation["responses"] = dict(sorted(answers.items()))
     return resolve(answers[status], whole)
@@ -292,35 +295,36 @@ def _of_another_version(item: Node, before: str, name: str) -> Node:
 
 def _new_operation(whole: Node, app: Flask, endpoint: Node, name: str) -> Node:
     components: Node = whole["components"]
+    examples, responses = components["examples"], components["responses"]
     path, words = endpoint["path"], endpoint["description"]
-    like = whole["paths"][V1_INDEX]["get"]["responses"]
-    shown = {name: {"$ref": f"#/components/examples/{name}"}}
-    schema = {"$ref": "#/components/schemas/SuccessResponse", "required": ["data"]}
-    answer = {"schema": schema, "examples": shown}
-    components["examples"][name] = {"summary": words, "value": _answer(app, path)}
-    components["responses"][name] = {
-        "description": words,
-        "headers": components["responses"]["VersionIndex"]["headers"],
-        "content": {"application/json": answer},
-    }
-    parameters = [
-        {
-            "name": parameter["name"],
-            "in": "query",
-            "description": f"Valores: {', '.join(parameter['allowed_values'])}.",
-            "schema": {"type": "string", "enum": parameter["allowed_values"]},
-        }
-        for parameter in endpoint["parameters"]
-    ]
+    examples[name] = {"summary": words, "value": _answer(app, path)}
+    refused, parameters = ["Malformed"], []
+    for parameter in endpoint["parameters"]:
+        query, values = parameter["name"], parameter["allowed_values"]
+        schema = {"type": "string", "enum": values}
+        parameters.append({"name": query, "in": "query", "description": f"Valor de {query}.", "schema": schema})
+        refused.append(f"{name}InvalidParameter{_camel(query)}")
+        examples[refused[-1]] = {"summary": f"Valor no admitido en {query}", "value": _answer(app, f"{path}?{query}=")}
+    success = {"$ref": "#/components/schemas/SuccessResponse", "required": ["data"]}
+    answer = {"schema": success, "examples": _shown([name])}
+    responses[name] = responses["VersionIndex"] | {"description": words, "content": {"application/json": answer}}
+    if parameters:
+        bad_request = responses["BadRequest"]
+        content = bad_request["content"]["application/json"] | {"examples": _shown(refused)}
+        responses[f"{name}BadRequest"] = bad_request | {"content": {"application/json": content}}
     return {
         "tags": ["discovery"],
         "operationId": name[:1].lower() + name[1:],
         "summary": words.removesuffix("."),
         "description": words,
         **({"parameters": parameters} if parameters else {}),
-        "responses": like
+        "responses": whole["paths"][V1_INDEX]["get"]["responses"]
         | {
             "200": {"$ref": f"#/components/responses/{name}"},
-            "400": {"$ref": "#/components/responses/BadRequest"},
+            "400": {"$ref": f"#/components/responses/{name if parameters else ''}BadRequest"},
         },
     }
+
+
+def _shown(names: list[str]) -> Node:
+    return {name: {"$ref": f"#/components/examples/{name}"} for name in names}

@@ -138,7 +138,7 @@ def example(text: str) -> str:
     kinds = "".join(f"#{name}=\n" for name in BY_FORM_TYPE.values())
     text = put(text, r"(?:#SALES_EMAIL_\w+=\n)+", kinds)
     commented = re.compile(r"^#(?!API_V1_|BIND=)([A-Z0-9_]+)=.*", re.MULTILINE)
-    return commented.sub(lambda line: f"#{line[1]}={DEFAULTS[line[1]] or ''}", text)
+    return commented.sub(lambda line: f"#{line[1]}={DEFAULTS.get(line[1]) or ''}", text)
 
 
 def nginx_answers(text: str) -> str:

@@ -512,7 +512,7 @@ GROUPS["query"] = {
             {"error.allowed_values": values, "error.details": {"parameter": name}},
         )
         for path, (name, values) in PARAMETERS.items()
-        for query in (f"{name}=", f"{name}=x", *WRONG[path].split())
+        for query in (f"{name}=", f"{name}=x", *WRONG.get(path, "").split())
     },
     **{target: Row(f"GET {target}", 200) for target in RIGHT.split()},
     "of HEAD": Row("HEAD /api?section=x", "invalid_parameter"),

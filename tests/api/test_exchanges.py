@@ -12,13 +12,13 @@ import pytest
 
 from app.errors import ErrorCode
 from app.versions import Version
-from tests.api.exchanges import CASES, MS, PATHS, PERSONAL, STATUSES, Row, send, typed
+from tests.api.exchanges import CASES, MS, PARAMETERS, PATHS, PERSONAL, STATUSES, Row, send, typed
 from tests.api.fields import hold
 from tests.client import ValidatingClient
 from tests.conftest import MakeApp, MakeClient, making_apps
 from tests.factories import REQUEST_ID, WRONG_BODY
 from tests.fakes import RecordingMailer
-from tests.versions import CONTACT_PATHS, PUBLISHED
+from tests.versions import CONTACT_PATHS, FIRST, PUBLISHED
 
 # None is its own network, which the log may show.
 ADDRESSES = (f"10.{number // 256}.{number % 256}.77" for number in count())
@@ -93,6 +93,8 @@ def test_the_index_lists_every_endpoint_of_the_version(client: ValidatingClient,
 
     assert {(endpoint["method"], endpoint["path"]) for endpoint in endpoints} == served
     assert len(endpoints) == len(served)
+    queried = {it["path"] for it in endpoints if it["method"] == "GET" and it["parameters"]}
+    assert version is not FIRST or queried <= PARAMETERS.keys(), "PARAMETERS in tests/api/exchanges.py"
 
 
 @pytest.mark.usefixtures("clock")
