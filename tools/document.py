@@ -309,7 +309,7 @@ def _new_operation(whole: Node, app: Flask, endpoint: Node, name: str) -> Node:
     answer = {"schema": success, "examples": _shown([name])}
     responses[name] = responses["VersionIndex"] | {"description": words, "content": {"application/json": answer}}
     if parameters:
-        bad_request = responses["BadRequest"]
+        bad_request = responses["VersionIndexBadRequest"]
         content = bad_request["content"]["application/json"] | {"examples": _shown(refused)}
         responses[f"{name}BadRequest"] = bad_request | {"content": {"application/json": content}}
     return {
