@@ -21,6 +21,7 @@ from tests.factories import SUNSET
 from tests.fuzz.cases import addresses
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import serving
+from tests.versions import FIRST
 
 PACKAGE = "generated_client"
 
@@ -65,7 +66,7 @@ CALLS = [
     Call("get_api_index", "ApiIndexResponse"),
     Call("get_api_index", "ApiIndexResponse", lambda models: {"section": models.IndexSection.CONTACT}),
     Call("get_versioning", "VersioningResponse"),
-    Call("get_versioning", "VersioningResponse", lambda models: {"version": models.PublishedVersion.V1}),
+    Call("get_versioning", "VersioningResponse", lambda models: {"version": models.PublishedVersion(FIRST.name)}),
     Call("get_versioning", "VersioningResponse", service="retired"),
     Call("get_v1_index", "EndpointListResponse"),
     Call("get_health", "HealthResponse", lambda models: {"verbose": models.VerboseFlag.TRUE}),
