@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from app import VERSIONS
 from app.api import paths
-from app.settings import Settings
-from app.versions import V1, Versions
+from app.versions import V1
+from tools.document import VERSIONS
 
-PUBLISHED = Versions.from_settings(Settings.from_env({}), VERSIONS)
+PUBLISHED = VERSIONS
 CURRENT = PUBLISHED.current
 FIRST = PUBLISHED[V1]
 """The version whose end the settings announce; the legacy contact path keeps its contract."""

@@ -172,7 +172,7 @@ def _errors(whole: Node) -> None:
                 response = _refusal(whole, operation, code, able)
                 shown = response["content"]["application/json"]["examples"]
                 if names[code] not in shown:
-                    shown[names[code]] = {"$ref": f"#/components/examples/{names[code]}"}
+                    shown |= _shown([names[code]])
                     words = f"{code.message.removesuffix('.')} (`{code}`)."
                     response["description"] = f"{response['description']} {words}".lstrip()
 

@@ -43,9 +43,9 @@ def create_version_blueprint(version: Version, *endpoints: Endpoint) -> Blueprin
         data = [entry for entry in entries if method in (None, entry["method"])]
         return envelope.success(data={"version": version.name, "endpoints": data})
 
-    index = Endpoint("GET", "", "Enumera los recursos de esta versión.", list_endpoints, [METHOD])
-    entries = [endpoint.describe(version) for endpoint in (index, *endpoints)]
-    for endpoint in (index, *endpoints):
+    served = (Endpoint("GET", "", "Enumera los recursos de esta versión.", list_endpoints, [METHOD]), *endpoints)
+    entries = [endpoint.describe(version) for endpoint in served]
+    for endpoint in served:
         blueprint.add_url_rule(endpoint.path, view_func=endpoint.view, methods=[endpoint.method])
     return blueprint
 

@@ -546,7 +546,8 @@ UNKNOWN = {
     ),
     "endpoint_not_found": (
         f"/api/ /api// /api/{INDEX[4:]} /api/x /api/versioning/ {INDEX}/ {INDEX}//health {HEALTH}/ {CONTACT}/"
-        f" {INDEX}/x /api/{FIRST.name.upper()} /api/v {INDEX}x {INDEX}.0 /api/v9x /api/9 /api/../contact.php /api/v\u0662 /api/v\udcb2"
+        f" {INDEX}/x /api/{FIRST.name.upper()} /api/v {INDEX}x {INDEX}.0 /api/v9x /api/9 /api/../contact.php"
+        " /api/v\u0662 /api/v\udcb2"
     ),
     "unsupported_api_version": f"/api/v9 /api/v9/ /api/v9/contact /api/v0 /api/v01/health {INDEX}0 /api/v" + "9" * 1000,
 }

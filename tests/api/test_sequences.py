@@ -31,7 +31,9 @@ STORIES = {
     "the window slides": "30 GET /api: 200 | +40 | 30 GET /api: 200 0 20 | +20 | 30 GET /api: 200 0 40 | GET /api: 429",
     "the oldest leaves first": "GET /api: 200 | +10.5 | GET /api: 200 58 50 | +49.5 | OPTIONS /api: 204 59 11",
     "a refused request is not counted": "60 GET /api: 200 | +30 | 60 GET /api: 429 0 30 | +30 | GET /api: 200 59 60",
-    "all paths share one quota": f"30 GET /api: 200 | 15 HEAD {INDEX}: 200 | 15 GET /api/x: 404 0 60 | PUT {INDEX}: 429",
+    "all paths share one quota": (
+        f"30 GET /api: 200 | 15 HEAD {INDEX}: 200 | 15 GET /api/x: 404 0 60 | PUT {INDEX}: 429"
+    ),
     "a refused form waits no longer": f"POST {LEGACY}: 200 | +29 | POST {LEGACY}: 429 0 1 | +1 | POST {LEGACY}: 200",
     "both paths share one quota": f"POST {CONTACT}: 200 | +15 | POST {LEGACY}: 429 0 15 | +15 | POST {LEGACY}: 200",
     "what does not refuse makes nobody wait": (
