@@ -34,6 +34,12 @@ SUBJECT_LENGTH = 120  # the longest subject in characters, so that a list of mes
 PREVIEW_LENGTH = 140
 """The longest preview, in characters. Mail programs show fewer."""
 
+MAX_KNOWN_LENGTH = 300
+"""The longest line above the message, in characters; a longer one is shown below, among the other fields.
+
+So no form can push its message to where Gmail cuts an e-mail, at 102 kB of HTML.
+"""
+
 MAX_UNKNOWN_ROWS = 199 - len(SENDER) - len(ASKED) - 2  # rows left for unknown fields, of 200 in all
 
 _NOTICE_LABEL, _REPLY_LABEL, _REST_LABEL = "Aviso", "Para responder", "Demás datos"
@@ -68,8 +74,9 @@ class Content(NamedTuple):
     subject: str
     name: str  # of the visitor
     reply_to: str  # the visitor's address as a header can carry it; empty when none can
-    parts: list[tuple[str, list[Field]]]  # fields under a heading, which is empty for the known fields
+    parts: list[list[Field]]  # the known fields: the notice, the sender's, those of the form type
     message: str
+    others: list[Field]
     preview: str  # what mail programs show after the subject: the start of the message, or the sender
 
 
@@ -77,7 +84,8 @@ def describe(values: dict[str, Any], *, received: str, reference: str) -> Conten
     """The content of the message for a checked submission."""
     address: ValidatedEmail = values["email"]
     # Only text counts here: the items of an object could pass for the sender's fields.
-    texts = {name: one_line(value) for name, value in values.items() if name in _KNOWN and isinstance(value, str)}
+    lines = {name: one_line(value) for name, value in values.items() if name in _KNOWN and isinstance(value, str)}
+    texts = {name: line for name, line in lines.items() if len(line) <= MAX_KNOWN_LENGTH}
     # Otherwise right-to-left text could swap the two parts.
     texts["email"] = "@".join(map(isolated, address.normalized.rsplit("@", 1)))
     name, company, notice = (texts.get(field, "") for field in ("nombre", "empresa", NOTICE))
@@ -91,13 +99,12 @@ def describe(values: dict[str, Any], *, received: str, reference: str) -> Conten
     links = {"email": _mailto(address, subject), "telefono": _tel(texts.get("telefono", ""))}
     unknown = {field: value for field, value in values.items() if field not in {*texts, MESSAGE, *HIDDEN}}
     parts = [
-        ("", _fields({NOTICE: _NOTICE_LABEL}, texts, links)),
-        ("", _fields(SENDER, texts, links) + ([] if reply_to else [Field(_REPLY_LABEL, _REPLY)])),
-        ("", _fields(ASKED, texts, links)),
-        ("Otros datos", _others(unknown)),
+        _fields({NOTICE: _NOTICE_LABEL}, texts, links),
+        _fields(SENDER, texts, links) + ([] if reply_to else [Field(_REPLY_LABEL, _REPLY)]),
+        _fields(ASKED, texts, links),
     ]
-    shown = [part for part in parts if part[1]]
-    return Content(title.full, received, reference, subject, name, reply_to, shown, message, preview)
+    shown, others = [*filter(None, parts)], _others(unknown)
+    return Content(title.full, received, reference, subject, name, reply_to, shown, message, others, preview)
 
 
 def _fields(labels: dict[str, str], texts: dict[str, str], links: dict[str, str]) -> list[Field]:

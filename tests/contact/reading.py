@@ -60,8 +60,14 @@ def text_of(element: ET.Element) -> str:
 
 
 def words_of(page: ET.Element) -> list[str]:
-    """The words that the plain part must have, in their order."""
+    """The words that the plain part must have, in their order: there the message comes last."""
     texts = [each for each in page.iter() if each.tag in SHOWN and each.find("table") is each.find("ul") is None]
+    headings = [each for each in texts if each.tag == "h2"]
+    if headings and text_of(headings[0]) == "Mensaje":
+        start = texts.index(headings[0])
+        message, others = texts[start : start + 2], texts[start + 2 :]
+        assert others[:1] == headings[1:]
+        texts = [*texts[:start], *others, *message]
     return ISOLATE.sub("", " ".join(SHOWN[each.tag].format(text_of(each)) for each in texts)).split()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from freezegun import freeze_time
 
-from app.contact.content import ASKED, HIDDEN, MAX_UNKNOWN_ROWS, MESSAGE, SENDER
+from app.contact.content import ASKED, HIDDEN, MAX_KNOWN_LENGTH, MAX_UNKNOWN_ROWS, MESSAGE, SENDER
 from app.contact.schema import ContactSchema, validate
 from app.forms import FORM_TYPES
 from tests.contact.reading import COMPOSER, compose, content_of, page_of, part, read
@@ -393,11 +393,23 @@ def test_an_ordinary_page_is_small_fetches_nothing_and_is_one_that_word_can_lay_
     assert [it.get("bgcolor") for it in page.findall(".//*[@bgcolor]")] == ["#eef1f4", "#eef1f4", "#ffffff", "#f5f7f9"]
 
 
+@pytest.mark.parametrize("length", [MAX_KNOWN_LENGTH, 12_000])
+@pytest.mark.parametrize("character", ['"', "\U00010800"])
+def test_gmail_shows_the_whole_message_whatever_else_the_form_holds(character: str, length: int) -> None:
+    """It cuts an e-mail at 102 kB of HTML."""
+    names = dict.fromkeys(("nombre", "empresa"), character * 200) | {"telefono": character * 40}
+    longest = dict.fromkeys(("aviso", *ASKED), character * length) | {"email": f"{'é' * 60}@{'ñ' * 20}.com"}
+    html = part(compose(**names, **longest, mensaje="\U00010800\n" * 2500, otro=character * 12_000).content, "html")
+
+    end = html.index("</table>", html.index(">Mensaje</h2>"))
+    assert len(html[:end].encode()) < 100_000
+
+
 def test_a_message_has_200_rows_and_its_message() -> None:
     """Those that the service names, MAX_UNKNOWN_ROWS of other fields, and one for the rest."""
     longest = content_of(**dict.fromkeys((*SENDER, *ASKED, "aviso"), "x") | {"email": "josé@example.com"})
 
-    assert sum(len(fields) for _, fields in longest.parts) + MAX_UNKNOWN_ROWS + 1 == 200
+    assert sum(map(len, longest.parts)) + MAX_UNKNOWN_ROWS + 1 == 200
 
 
 MANY = {f"d{number}": "x" for number in range(5000)}
@@ -415,7 +427,7 @@ OVERFULL: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("typed", "rest"), OVERFULL.values(), ids=OVERFULL)
 def test_what_takes_too_many_rows_is_one_text(typed: dict[str, Any], rest: list[str]) -> None:
-    fields = content_of(**typed).parts[-1][1]
+    fields = content_of(**typed).others
 
     left = json.loads(fields.pop().text) if rest else {}
 
