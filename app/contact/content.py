@@ -26,6 +26,11 @@ ASKED = {
 
 NOTICE = "aviso"  # a note from the form: this message corrects the one with that reference, or may be a duplicate
 
+CAMPAIGN = ("utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content", "gclid")
+"""The parameters of a link in an advertisement, which the message shows in one line."""
+
+PAGE = "pagina"  # the address of the form's page
+
 HIDDEN = FIELDS - LABELS.keys()
 """Fields that the message does not show: the form type, which is its title, and those of the checks against spam."""
 
@@ -40,15 +45,17 @@ MAX_KNOWN_LENGTH = 300
 So no form can push its message to where Gmail cuts an e-mail, at 102 kB of HTML.
 """
 
-MAX_UNKNOWN_ROWS = 199 - len(SENDER) - len(ASKED) - 2  # rows left for unknown fields, of 200 in all
+MAX_UNKNOWN_ROWS = 199 - len(SENDER) - len(ASKED) - 4  # rows left for unknown fields, of 200 in all
 
 _NOTICE_LABEL, _REPLY_LABEL, _REST_LABEL = "Aviso", "Para responder", "Demás datos"
-_OWN = "|".join((*LABELS.values(), *ASKED.values(), _NOTICE_LABEL, _REPLY_LABEL, _REST_LABEL, "Referencia"))
-_LIKE_A_LABEL = re.compile(rf"[\W\d]*({re.sub('[áéó]', '..?', _OWN)}|Recibido el .*)\W*(:.*)?", re.IGNORECASE)
+_CAMPAIGN_LABEL, _PAGE_LABEL = "Campaña", "Página"
+_OWN_LABELS = (_NOTICE_LABEL, _REPLY_LABEL, _REST_LABEL, _CAMPAIGN_LABEL, _PAGE_LABEL, "Referencia")
+_OWN = "|".join((*LABELS.values(), *ASKED.values(), *_OWN_LABELS))
+_LIKE_A_LABEL = re.compile(rf"[\W\d]*({re.sub('[áéñó]', '..?', _OWN)}|Recibido el .*)\W*(:.*)?", re.IGNORECASE)
 """A label that could pass for the service's own, even with other accents, a number before or a colon after."""
 
 _REPLY = "El botón «Responder» no usará esta dirección: escríbale a la que figura arriba."
-_KNOWN = {*SENDER, NOTICE, *ASKED}
+_KNOWN = {*SENDER, NOTICE, *ASKED, *CAMPAIGN, PAGE}
 _REFERENCE = re.compile(r"\b[0-9A-F]{4}-[0-9A-F]{4}\b")
 _CAPITALS = re.compile("(?<=[a-zß-öø-ÿ0-9])[A-ZÀ-ÖØ-Þ]+")
 _PHONE_NUMBER = re.compile(r"(?:tel: ?)?\(?\+?[0-9 ().\u2010-\u2014\u2212-]+", re.IGNORECASE)
@@ -103,12 +110,18 @@ def describe(values: dict[str, Any], *, received: str, reference: str) -> Conten
         _fields(SENDER, texts, links) + ([] if reply_to else [Field(_REPLY_LABEL, _REPLY)]),
         _fields(ASKED, texts, links),
     ]
-    shown, others = [*filter(None, parts)], _others(unknown)
+    shown, others = [*filter(None, parts)], _others(unknown) + _visit(texts)
     return Content(title.full, received, reference, subject, name, reply_to, shown, message, others, preview)
 
 
 def _fields(labels: dict[str, str], texts: dict[str, str], links: dict[str, str]) -> list[Field]:
     return [Field(label, texts[name], links.get(name, "")) for name, label in labels.items() if texts.get(name)]
+
+
+def _visit(texts: dict[str, str]) -> list[Field]:
+    campaign = " · ".join(filter(None, map(texts.get, CAMPAIGN)))
+    labelled = {_CAMPAIGN_LABEL: campaign, _PAGE_LABEL: texts.get(PAGE, "")}
+    return [Field(label, text) for label, text in labelled.items() if text]
 
 
 def _reply_to(address: ValidatedEmail) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from freezegun import freeze_time
 
-from app.contact.content import ASKED, HIDDEN, MAX_KNOWN_LENGTH, MAX_UNKNOWN_ROWS, MESSAGE, SENDER
+from app.contact.content import ASKED, CAMPAIGN, HIDDEN, MAX_KNOWN_LENGTH, MAX_UNKNOWN_ROWS, MESSAGE, SENDER
 from app.contact.schema import ContactSchema, validate
 from app.forms import FORM_TYPES
 from tests.contact.reading import COMPOSER, compose, content_of, page_of, part, read
@@ -72,6 +72,9 @@ LABELS = {
 LIKE_THE_SERVICE = {
     **dict.fromkeys(("referencia", "[referencia]"), "Referencia"),
     "nombre[]": "Nombre",
+    "campana": "Campana",
+    "campaña": "Campaña",
+    "[pagina]": "Pagina",
     "Referencia: 3F0C-9A1B": "Referencia: 3 f0 c 9 a1 b",
     "correo_electronico": "Correo electronico",
     "tipo de colaboracio\u0301n": "Tipo de colaboracio\u0301n",
@@ -218,6 +221,17 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
         f"Preview: Hola: ¿Puede ser el lunes?\nHola:\n¿Puede ser el lunes?\n{REST}",
     ),
     "marks on no letter": ({"tema": "\u0338x", "dato": ["\u0338y"], "\u0338z": "a"}, "Tema: x\nDato:\n    - y\nZ: a"),
+    "campaign": (
+        {"gclid": "Cj0_", "utm_medium": "cpc", "utm_id": "7", "utm_campaign": "tpv-otoño", "utm_source": "google\n"},
+        "Utm id: 7\nCampaña: google · cpc · tpv-otoño · Cj0_",
+    ),
+    "campaign with all its parts": (
+        {"utm_term": "datáfono", "utm_content": "b", "utm_source": "x", "utm_campaign": "z", "utm_medium": "y"},
+        "Campaña: x · y · z · datáfono · b",
+    ),
+    "campaign, nothing to be seen": ({"utm_source": " ", "gclid": "\u200b"}, ""),
+    "campaign, but no text": ({"utm_source": ["a", "b"]}, "Utm source:\n    - a\n    - b"),
+    "page": ({"pagina": "https://example.com/contacto"}, "Página: https://example.com/contacto"),
     "correction": (
         {"aviso": "Esta solicitud corrige la solicitud\r\n3F0C-9A1B."},
         f"{subject(COMPANY, 'Demo (corrección)')}\nAviso: Esta solicitud corrige la solicitud 3F0C-9A1B.",
@@ -250,6 +264,9 @@ EVERYTHING: dict[str, Any] = {
     "productos": ["TPV", "Pagos en línea"],
     "contacto": {"nombre": "Luis", "nota": "dos\nlíneas"},
     "nota": "uno\n\ndos",
+    "pagina": "https://example.com/contacto",
+    "utm_campaign": "tpv-otoño",
+    "utm_source": "google",
 }
 LETTER = f"""\
 Subject: Demo: Comercio Ejemplo S.L. · 3F0C-9A1B
@@ -283,6 +300,8 @@ Productos:
     - TPV
     - Pagos en línea
 Cajas abiertas: 20000
+Campaña: google · tpv-otoño
+Página: https://example.com/contacto
 
 Mensaje
 
@@ -378,7 +397,7 @@ def test_no_space_is_one_that_html_drops() -> None:
 
 
 def test_an_ordinary_page_is_small_fetches_nothing_and_is_one_that_word_can_lay_out() -> None:
-    html = part(compose(**EVERYTHING).content, "html")
+    html = part(compose(**EVERYTHING | {"pagina": "/contacto"}).content, "html")
     page = page_of(html)
     tables = [*page.iter("table")]
 
@@ -407,9 +426,10 @@ def test_gmail_shows_the_whole_message_whatever_else_the_form_holds(character: s
 
 def test_a_message_has_200_rows_and_its_message() -> None:
     """Those that the service names, MAX_UNKNOWN_ROWS of other fields, and one for the rest."""
-    longest = content_of(**dict.fromkeys((*SENDER, *ASKED, "aviso"), "x") | {"email": "josé@example.com"})
+    named = dict.fromkeys((*SENDER, *ASKED, "aviso", "pagina", *CAMPAIGN), "x")
+    longest = content_of(**named | {"email": "josé@example.com"})
 
-    assert sum(map(len, longest.parts)) + MAX_UNKNOWN_ROWS + 1 == 200
+    assert sum(map(len, (*longest.parts, longest.others))) + MAX_UNKNOWN_ROWS + 1 == 200
 
 
 MANY = {f"d{number}": "x" for number in range(5000)}
