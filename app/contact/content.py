@@ -103,7 +103,7 @@ def describe(values: dict[str, Any], *, received: str, reference: str) -> Conten
     sender = ", ".join(filter(None, (name, company))) or texts["email"]
     preview = shorten(one_line(message) or sender, PREVIEW_LENGTH)
     reply_to = _reply_to(address)
-    links = {"email": _mailto(address, subject), "telefono": _tel(texts.get("telefono", ""))}
+    links = {"email": _mailto(address, subject, name), "telefono": _tel(texts.get("telefono", ""))}
     unknown = {field: value for field, value in values.items() if field not in {*texts, MESSAGE, *HIDDEN}}
     parts = [
         _fields({NOTICE: _NOTICE_LABEL}, texts, links),
@@ -130,10 +130,12 @@ def _reply_to(address: ValidatedEmail) -> str:
     return "" if "=?" in ascii_address and "?=" in ascii_address else ascii_address
 
 
-def _mailto(address: ValidatedEmail, subject: str) -> str:
-    """The link (RFC 6068) to reply to a message."""
+def _mailto(address: ValidatedEmail, subject: str, name: str) -> str:
+    """The link (RFC 6068) to reply to a message, with a greeting."""
     recipient = quote(address.ascii_email or address.normalized, safe="@")
-    return f"mailto:{recipient}?subject={quote(f'Re: {subject}', safe='')}"
+    # "Hola" is too familiar for usted, and "Estimada" or "Estimado" would be a guess.
+    body = f"Buenos días{', ' if name else ''}{isolated(name)}:\r\n\r\n"
+    return f"mailto:{recipient}?subject={quote(f'Re: {subject}', safe='')}&body={quote(body, safe='')}"
 
 
 def _subject(title: str, who: str, reference: str) -> str:

@@ -6,7 +6,7 @@ import email
 import re
 from email.policy import compat32
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qs
 from xml.etree import ElementTree as ET
 
 from app.contact.composer import Composer
@@ -72,7 +72,7 @@ def words_of(page: ET.Element) -> list[str]:
 
 
 def read(content: bytes) -> list[str]:
-    """The lines of a message: subject, Reply-To and preview, then the text, with the address behind each link."""
+    """The lines of a message: subject, Reply-To and preview, the greeting in a reply, and the text with its links."""
     message, plain, page = parse(content), part(content, "plain"), page_of(part(content, "html"))
     subject = decoded_subject(content)
     assert message["Subject"] == subject
@@ -84,13 +84,19 @@ def read(content: bytes) -> list[str]:
     preview = page.find("body/div")
     assert preview is not None
     assert preview.get("style", "").startswith("display:none")
-    answer = f"?subject={quote(f'Re: {subject}', safe='')}"
-    links = {text_of(link): link.get("href", "").removesuffix(answer) for link in page.iter("a")}
+    links = {text_of(link): link.get("href", "").partition("?") for link in page.iter("a")}
+    (reply,) = (parse_qs(query, strict_parsing=True) for _, _, query in links.values() if query)
+    greeting, rest = reply.pop("body")[0].split("\r\n", 1)
+    assert (reply, rest) == ({"subject": [f"Re: {subject}"]}, "\r\n")
     return [
         f"Subject: {subject}",
         *(f"Reply-To: {' '.join(field.split())}" for field in message.get_all("Reply-To", [])),
         f"Preview: {text_of(preview)}",
-        *(f"{line} <{links[of]}>" if (of := line.partition(": ")[2]) in links else line for line in plain.split("\n")),
+        f"Greeting: {greeting}",
+        *(
+            f"{line} <{links[of][0]}>" if (of := line.partition(": ")[2]) in links else line
+            for line in plain.split("\n")
+        ),
     ]
 
 

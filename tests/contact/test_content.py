@@ -134,6 +134,7 @@ REST = "- Quisiera una demostración.\n- ¿Es posible el jueves?"
 ISOLATED = "\u2068\u2068jefa.בנק\u2069@\u2068רע.com\u2069\u2069"
 ADDRESS = "maria@example.com"
 ARABIC = "\u0666" * 6
+HEBREW = "\u2068דב (1)\u2069"
 AGAIN = "Puede estar repetida: se perdió la respuesta al primer envío."
 IRON = " ".join(["Ferretería"] * 18)
 WORDS = "palabra " * 40
@@ -149,7 +150,11 @@ def titled(kind: str, title: str) -> str:
 
 def named(name: str, seen: str | None = None) -> str:
     """What a name changes that can be put before an address."""
-    return f"Reply-To: {seen or name} <{ADDRESS}>\nNombre: {name}"
+    return f"Reply-To: {seen or name} <{ADDRESS}>\n{greeted(name)}"
+
+
+def greeted(name: str) -> str:
+    return f"Greeting: Buenos días, {name}:\nNombre: {name}"
 
 
 def company(name: str, seen: str | None = None) -> str:
@@ -176,7 +181,7 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "asked, but no text": ({"tema": {"Nombre": "Ana"}}, "Tema:\n    Nombre: Ana"),
     "asked, with spaces that a window wraps": ({"tema": f"a{' ' * 80}Empresa: y"}, "Tema: a Empresa: y"),
     "asked, nothing": ({"tema": "\u3164"}, ""),
-    "no name": ({"nombre": "\u200b"}, f"Reply-To: {ADDRESS}\n- Nombre"),
+    "no name": ({"nombre": "\u200b"}, f"Reply-To: {ADDRESS}\nGreeting: Buenos días:\n- Nombre"),
     "no telephone": ({"telefono": "\u2800"}, "- Teléfono"),
     **{
         f"no company: {it!a}": ({"empresa": it}, f"{subject('María Ñúñez')}\n- Empresa")
@@ -188,14 +193,14 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     },
     "neither name nor company nor message": (
         {"nombre": "", "empresa": " ", "mensaje": None},
-        f"{subject(ADDRESS)}\nReply-To: {ADDRESS}\nPreview: {ADDRESS}\n- Nombre\n- Empresa\n- Mensaje\n{REST}",
+        f"{subject(ADDRESS)}\nReply-To: {ADDRESS}\nPreview: {ADDRESS}\nGreeting: Buenos días:\n- Nombre\n- Empresa\n- Mensaje\n{REST}",
     ),
     "name written backwards": ({"nombre": "Ana \u202egnp.exe"}, named("Ana gnp.exe", '"Ana gnp.exe"')),
-    "name from right to left": ({"nombre": "דב (1)"}, f"Reply-To: {ADDRESS}\nNombre: \u2068דב (1)\u2069"),
+    "name from right to left": ({"nombre": "דב (1)"}, f"Reply-To: {ADDRESS}\n{greeted(HEBREW)}"),
     **{f"name {name:.20}": ({"nombre": name}, named(name)) for name in ("Ana", "支付", "x" * 60, "ñ " * 99 + "ñ")},
     **{f"name {name}": ({"nombre": name}, named(name, f'"{name}"')) for name in ("Ana P. Gil", "Ana (Banco) [1]")},
     **{
-        f"name unfit for a header: {name!a}": ({"nombre": name}, f"Reply-To: {ADDRESS}\nNombre: {name}")
+        f"name unfit for a header: {name!a}": ({"nombre": name}, f"Reply-To: {ADDRESS}\n{greeted(name)}")
         for name in UNFIT_NAMES
     },
     **{
@@ -272,6 +277,7 @@ LETTER = f"""\
 Subject: Demo: Comercio Ejemplo S.L. · 3F0C-9A1B
 Reply-To: María Ñúñez <maria@example.com>
 Preview: Quisiera una demostración. ¿Es posible el jueves?
+Greeting: Buenos días, María Ñúñez:
 Solicitud de demostración
 Recibido el 01/02/2030 a las 19:30 (UTC) desde el formulario de la web.
 Referencia: 3F0C-9A1B
@@ -361,7 +367,7 @@ def test_what_was_typed_stays_text(typed: str) -> None:
 
 
 def labels(**typed: Any) -> int:
-    return len([line for line in lines_of(**typed) if not line.startswith((" ", "Preview", "Subject"))])
+    return len([line for line in lines_of(**typed) if not line.startswith((" ", "Preview", "Subject", "Greeting"))])
 
 
 PASSING = ["x\nCorreo electrónico: y", "\u2028Mensaje\u2028\u2028", "x\r\n\r\nOtros datos\r\n"]
