@@ -14,13 +14,13 @@ const PROVIDERS = ["gmail", "hotmail", "outlook", "yahoo", "icloud", "ymail", "e
 );
 
 const FIELDS = { bad_captcha: "captcha_input", invalid_email: "email", invalid_form_type: "form_type" };
-/** What others mean. Another 4xx is the website's fault (`site`); all else leaves it in `doubt` what has arrived. */
+/** Other codes. Any other 4xx is the website's fault (`site`); after all else the form may have arrived (`doubt`). */
 const KINDS = {
   rate_limit: "wait",
   rate_limit_exceeded: "wait",
   too_fast: "wait",
   429: "wait", // a network's own limit
-  mail_delivery_failed: "not_sent", // with `details.kept` it is no error to the visitor
+  mail_delivery_failed: "not_sent", // no error with `details.kept`
   "invalid_body.too_large": "not_sent",
   offline: "not_sent",
 };
@@ -72,7 +72,7 @@ export function init(form) {
   countDown();
   if (state.isCorrection) email.focus();
   if (state.doubt) showError(state.doubt);
-  // Not before: a browser that goes back restores nothing in a group that is disabled.
+  // Later, because browsers that go back restore nothing in a disabled group.
   if (document.readyState === "complete") prefill();
   else addEventListener("pageshow", prefill, { once: true });
 
@@ -178,7 +178,7 @@ export function init(form) {
     if (!summary.hidden) reveal(outcome, summary);
   }
 
-  /** Let nobody edit what is under way. The button keeps the focus, which one that is disabled would lose. */
+  /** The button is not disabled: it would lose the focus. */
   function lock(isSending = true) {
     clearTimeout(announcement);
     button.focus();
@@ -200,7 +200,7 @@ export function init(form) {
     history.replaceState({ ...history.state, [form.id]: state }, "");
   }
 
-  /** Post the body as plain forms do, for which browsers need no preflight. @param {URLSearchParams} body */
+  /** Post as plain forms do, which needs no preflight. @param {URLSearchParams} body */
   async function send(body) {
     await reachAge();
     sending = new AbortController();
@@ -223,7 +223,7 @@ export function init(form) {
       const action = form.getAttribute("action") ?? "";
       const response = await fetch(action, { method: "POST", body, signal, credentials: "omit" });
       headers = response.headers;
-      const answer = await response.json().catch(() => null); // a proxy may answer with a page of its own
+      const answer = await response.json().catch(() => null); // a proxy's page
       const id = headers.get("X-Request-ID"); // no answer, no id
       if (!response.ok || !answer?.ok) error = { ...answer?.error, status: response.status, id };
     } catch {
@@ -522,7 +522,7 @@ export function init(form) {
     canvas.width = canvas.clientWidth * devicePixelRatio;
     canvas.height = canvas.clientHeight * devicePixelRatio;
     const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-    const room = canvas.width / (CAPTCHA_LENGTH + 0.5); // a quarter of a character stays free at each end
+    const room = canvas.width / (CAPTCHA_LENGTH + 0.5); // a quarter free at each end
     pen.textAlign = "center";
     pen.fillStyle = getComputedStyle(canvas).color;
     pen.font = `${room}px Georgia, serif`;
