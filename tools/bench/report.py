@@ -21,7 +21,7 @@ _PAGE = """\
 # Performance
 
 `make bench` measures this service and others, in turn, and rewrites this page. Figures are medians. A ratio (x) above 1
-means that this service is faster; for the start, slower. Half of the responses arrive within p50, 99 % within p99.
+means that this service is faster; for the start, slower.
 The service has one core: gunicorn's one worker of 32 threads. The mail server and the load have another: wrk's 16
 connections, each request from a new client.
 
@@ -29,8 +29,6 @@ connections, each request from a new client.
   takes no time. In the next two, 4 connections send, and the mail server takes 20 ms for each reply.
 - **GET** requests `/api/versioning`; the others send less. The usual stack is Flask with Flask-Limiter, flask-cors
   and ProxyFix. FastAPI runs on uvicorn with slowapi, which admits up to twice the quota.
-- **The limiter** says whether a request may pass, how much of the quota remains and when it is renewed. `limits`, the
-  library of Flask-Limiter, needs two calls for that.
 - **While the mail server hangs**, 32 clients post forms, and another one requests `/api/v1/health`.
 
 {machine}
