@@ -29,7 +29,6 @@ connections, each request from a new client.
   takes no time. In the next two, 4 connections send, and the mail server takes 20 ms for each reply.
 - **GET** requests `/api/versioning`; the others send less. The usual stack is Flask with Flask-Limiter, flask-cors
   and ProxyFix. FastAPI runs on uvicorn with slowapi, which admits up to twice the quota.
-- **While the mail server hangs**, 32 clients post forms, and another one requests `/api/v1/health`.
 
 {machine}
 
