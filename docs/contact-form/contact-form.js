@@ -217,9 +217,9 @@ export function init(form) {
     let error;
     let headers = new Headers();
     try {
-      const added = { ts, captcha_expected: code, captcha_input: typedCode(), aviso: notice() };
-      for (const [name, value] of Object.entries(added)) if (value) body.set(name, `${value}`);
-      for (const [name, value] of query()) if (name.startsWith("utm_")) body.set(name, value);
+      const pagina = location.origin + location.pathname;
+      const added = { ts, captcha_expected: code, captcha_input: typedCode(), aviso: notice(), pagina };
+      for (const [name, value] of [...Object.entries(added), ...campaign()]) if (value) body.set(name, `${value}`);
       const action = form.getAttribute("action") ?? "";
       const response = await fetch(action, { method: "POST", body, signal, credentials: "omit" });
       headers = response.headers;
@@ -439,10 +439,6 @@ export function init(form) {
     part("copied").textContent = status.textContent = text;
   }
 
-  function query() {
-    return new URLSearchParams(location.search);
-  }
-
   function prefill() {
     for (const name of ["tipo", "email", "nombre", "empresa", "mensaje"]) {
       const control = name === "tipo" ? kinds() : controlOf(name);
@@ -489,7 +485,7 @@ export function init(form) {
     const lockBoth = (isLocked = true) => [button, again].forEach((each) => mark(each, "aria-disabled", isLocked));
     const tick = () => {
       const left = Math.ceil((until - Date.now()) / 1000);
-      // One second is told as two: "segundos" would be wrong.
+      // Never "1 segundos".
       progress.textContent = fill(texts.countdown, { seconds: Math.max(left, 2) });
       if (left > 0) return;
       progress.textContent = form.hidden ? "" : texts.countdown_over;
@@ -548,6 +544,22 @@ export function init(form) {
   }
 }
 
+function query() {
+  return new URLSearchParams(location.search);
+}
+
+/** The first campaign that led to the website in this tab. */
+function campaign() {
+  const found = new URLSearchParams([...query()].filter(([name, value]) => value && /^utm_|^gclid$/.test(name)));
+  try {
+    const first = sessionStorage.contactCampaign || `${found}`;
+    if (first) sessionStorage.contactCampaign = first;
+    return new URLSearchParams(first);
+  } catch {
+    return found; // nothing may be stored
+  }
+}
+
 /** Number the ids of a form that are another's already. @param {Element} root */
 function numberIds(root, id = "") {
   if (document.querySelectorAll(`[id="${id}"]`).length < 2) return;
@@ -566,7 +578,7 @@ function ignoreSecondClick(event) {
   event.stopPropagation();
 }
 
-/** Where not all fits, the last one wins. @param {Element[]} elements */
+/** The last one wins. @param {Element[]} elements */
 function reveal(...elements) {
   for (const element of elements) element.scrollIntoView({ block: "nearest" });
 }
@@ -612,4 +624,5 @@ function isSlip(typed = "", meant = "") {
   return rest.slice(1) === other.slice(1) || rest.slice(1) === other || rest === other.slice(1) || swapped === other;
 }
 
+campaign();
 for (const form of document.querySelectorAll(".contact-form form")) init(/** @type {HTMLFormElement} */ (form));

@@ -15,6 +15,12 @@ FOLDER = ROOT / "docs" / "contact-form"
 """The Content-Security-Policy under which the example promises to work."""
 
 
+LANDING = "portada.html"
+LANDING_PAGE = """<!doctype html><html lang="es"><title>Portada</title>
+<script type="module" src="contact-form.js"></script><a href="./">Contacto</a>"""
+"""Another page of the website, to which its advertisements lead."""
+
+
 class Website(ThreadingHTTPServer):
     """Serves the example under an origin of its own, each page with the service whose port its address names."""
 
@@ -33,7 +39,11 @@ class _Page(SimpleHTTPRequestHandler):
     def do_GET(self) -> None:
         _, port, name = urlsplit(self.path).path.split("/", 2)
         file, service = name or "index.html", f"http://127.0.0.1:{port}"
-        text = (FOLDER / file).read_text().replace('action="http://127.0.0.1:8000', f'action="{service}')
+        text = (
+            LANDING_PAGE
+            if file == LANDING
+            else (FOLDER / file).read_text().replace('action="http://127.0.0.1:8000', f'action="{service}')
+        )
         body = self.server.edits.get(file, str)(text).encode()
         self.send_response_only(200)
         self.send_header("Content-Type", f"{self.guess_type(file)}; charset=utf-8")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import parse_qsl
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.servers import Website
+from tests.browser.servers import LANDING, Website
 from tests.browser.visitor import AGAIN, VIEWPORTS, Visitor, adding, lines_of
 from tests.mail.server import SmtpServer, parse
 
@@ -169,10 +170,58 @@ def test_the_website_fills_in_adds_and_is_told(visitor: Visitor, website: Websit
     lines = lines_of(mail_server)
     assert not [line for line in lines if "Aviso" in line]
     filled_in = {"Nombre: Ana", "Empresa: Café", "Correo electrónico: ana@example.com", "Hola."}
-    assert filled_in | {"Origen: portada", "Acepta boletin: sí", "Utm source: boletin"} <= set(lines)
+    added = {"Origen: portada", "Acepta boletin: sí", "Campaña: boletin", f"Página: {visitor.url}"}
+    assert filled_in | added <= set(lines)
     detail = {"reference": lines[0].removeprefix("Referencia: "), "form_type": "ventas"}
     events = [["contact:error", {"code": "offline"}, "contact-form"], ["contact:sent", detail, "contact-form"]]
     assert visitor.page.evaluate("events") == events
+
+
+ADVERTISEMENT = (
+    "?utm_source=google&utm_medium=cpc&utm_campaign=tpv-oto%C3%B1o&utm_id=7&utm_term=&correo=ana@example.com"
+)
+
+
+@pytest.mark.firefox
+def test_the_campaign_survives_the_way_to_the_form(visitor: Visitor, mail_server: SmtpServer) -> None:
+    visitor.open(LANDING + ADVERTISEMENT)
+    visitor.page.get_by_role("link", name="Contacto").click()
+    visitor.fill_and_send()
+    visitor.sees_the_end()
+
+    lines = lines_of(mail_server)
+    others = lines[lines.index("Otros datos") : lines.index("Mensaje")]
+    assert others[2:-1] == ["Utm id: 7", "Campaña: google · cpc · tpv-otoño", f"Página: {visitor.url}"]
+
+
+NO_STORAGE = """Object.defineProperty(window, "sessionStorage", { get() { throw new DOMException("forbidden"); } });"""
+JOURNEYS: dict[str, tuple[list[str], str]] = {
+    "two campaigns": ([f"{LANDING}?gclid=1", LANDING, "?gclid=2&utm_source=x"], "gclid=1"),
+    "no campaign": ([f"{LANDING}?utm_source=", "?otro=x"], ""),
+    "a campaign after one without a name": ([f"{LANDING}?utm_source=", "?utm_id=7"], "utm_id=7"),
+    "a link to the form": (["?gclid=1", LANDING, ""], "gclid=1"),
+    "no module on the first page": ([f"{LANDING}?gclid=1", ""], ""),
+    "no storage": ([f"{LANDING}?gclid=1", ""], ""),
+    "no storage, but a link to the form": (["?gclid=1"], "gclid=1"),
+}
+"""The pages that a visitor opens, and what the form sends of their campaigns."""
+
+
+@pytest.mark.parametrize("journey", JOURNEYS)
+def test_the_first_campaign_that_the_module_sees_is_sent(unserved: Visitor, website: Website, journey: str) -> None:
+    pages, campaign = JOURNEYS[journey]
+    if "no module" in journey:
+        website.edits[LANDING] = lambda page: page.replace("contact-form.js", "")
+    if "no storage" in journey:
+        unserved.page.add_init_script(NO_STORAGE)
+    unserved.is_answered()
+    for page in pages:
+        unserved.open(page)
+    unserved.fill_and_send()
+    unserved.sees_the_end()
+
+    sent = parse_qsl(unserved.posts[0].post_data)
+    assert [it for it in sent if it[0].startswith(("utm", "gclid", "otro"))] == parse_qsl(campaign)
 
 
 SLIPS = {"gmial.com": "maria@gmail.com", "gmail.co": "maria@gmail.com", "yahooo.com": "maria@yahoo.com"}
