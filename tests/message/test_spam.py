@@ -30,6 +30,13 @@ TO_MAILBOX = RECEIVED.format("relay.example.com (relay.example.com [93.184.215.1
 SUBMISSIONS: dict[str, dict[str, Any]] = {
     "ordinary": {},
     "with more fields": {"tema": "Precios", "volumenMensual": 40_000, "acepta": True, "tienda": {"ciudad": "Cádiz"}},
+    "from a campaign": {
+        "pagina": "https://www.example.com/contacto",
+        "utm_source": "google",
+        "utm_medium": "cpc",
+        "utm_campaign": "tpv-otoño",
+        "gclid": "Cj0KCQiAgJa6BhCOARIsAMiL7V8jT2x0dGVyX2NhbXBhaWduX2lkX3g",
+    },
     "with the address alone": dict.fromkeys(["nombre", "empresa", "telefono", "mensaje"]),
     "right to left": {"nombre": "محمد عبد الله", "empresa": None, "mensaje": "مرحبا بالعالم"},
 }
