@@ -51,9 +51,9 @@ def test_what_a_visitor_sends_appears_in_the_open_inbox(context: BrowserContext,
 
 def test_readme_can_show_what_a_visitor_sends_and_what_arrives(browser: Browser, site: str) -> None:
     """``make pictures`` takes them from here."""
-    with browser.new_page(locale="es-ES", viewport={"width": 680, "height": 900}, device_scale_factor=1.4) as page:
+    with browser.new_page(locale="es-ES", viewport={"width": 680, "height": 1000}, device_scale_factor=1.4) as page:
         visitor = Visitor(page, site)
-        visitor.open()
+        visitor.open("/?utm_source=google&utm_medium=cpc&utm_campaign=tpv-oto%C3%B1o")
         visitor.fill(**REQUEST)
         page.locator(".contact-form").screenshot(path=SCREENSHOTS / "form.png")
         visitor.send()
