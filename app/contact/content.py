@@ -133,8 +133,8 @@ def _reply_to(address: ValidatedEmail) -> str:
 def _mailto(address: ValidatedEmail, subject: str, name: str) -> str:
     """The link (RFC 6068) to reply to a message, with a greeting."""
     recipient = quote(address.ascii_email or address.normalized, safe="@")
-    # "Hola" is too familiar for usted, and "Estimada" or "Estimado" would be a guess.
-    body = f"Buenos días{', ' if name else ''}{isolated(name)}:\r\n\r\n"
+    # Fits usted, any gender and any time of the day: nobody has to correct it.
+    body = f"Gracias por escribirnos{', ' if name else ''}{isolated(name)}.\r\n\r\n"
     return f"mailto:{recipient}?subject={quote(f'Re: {subject}', safe='')}&body={quote(body, safe='')}"
 
 

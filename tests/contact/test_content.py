@@ -154,7 +154,7 @@ def named(name: str, seen: str | None = None) -> str:
 
 
 def greeted(name: str) -> str:
-    return f"Greeting: Buenos días, {name}:\nNombre: {name}"
+    return f"Greeting: Gracias por escribirnos, {name}.\nNombre: {name}"
 
 
 def company(name: str, seen: str | None = None) -> str:
@@ -181,7 +181,7 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "asked, but no text": ({"tema": {"Nombre": "Ana"}}, "Tema:\n    Nombre: Ana"),
     "asked, with spaces that a window wraps": ({"tema": f"a{' ' * 80}Empresa: y"}, "Tema: a Empresa: y"),
     "asked, nothing": ({"tema": "\u3164"}, ""),
-    "no name": ({"nombre": "\u200b"}, f"Reply-To: {ADDRESS}\nGreeting: Buenos días:\n- Nombre"),
+    "no name": ({"nombre": "\u200b"}, f"Reply-To: {ADDRESS}\nGreeting: Gracias por escribirnos.\n- Nombre"),
     "no telephone": ({"telefono": "\u2800"}, "- Teléfono"),
     **{
         f"no company: {it!a}": ({"empresa": it}, f"{subject('María Ñúñez')}\n- Empresa")
@@ -193,7 +193,7 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     },
     "neither name nor company nor message": (
         {"nombre": "", "empresa": " ", "mensaje": None},
-        f"{subject(ADDRESS)}\nReply-To: {ADDRESS}\nPreview: {ADDRESS}\nGreeting: Buenos días:\n- Nombre\n- Empresa\n- Mensaje\n{REST}",
+        f"{subject(ADDRESS)}\nReply-To: {ADDRESS}\nPreview: {ADDRESS}\nGreeting: Gracias por escribirnos.\n- Nombre\n- Empresa\n- Mensaje\n{REST}",
     ),
     "name written backwards": ({"nombre": "Ana \u202egnp.exe"}, named("Ana gnp.exe", '"Ana gnp.exe"')),
     "name from right to left": ({"nombre": "דב (1)"}, f"Reply-To: {ADDRESS}\n{greeted(HEBREW)}"),
@@ -277,7 +277,7 @@ LETTER = f"""\
 Subject: Demo: Comercio Ejemplo S.L. · 3F0C-9A1B
 Reply-To: María Ñúñez <maria@example.com>
 Preview: Quisiera una demostración. ¿Es posible el jueves?
-Greeting: Buenos días, María Ñúñez:
+Greeting: Gracias por escribirnos, María Ñúñez.
 Solicitud de demostración
 Recibido el 01/02/2030 a las 19:30 (UTC) desde el formulario de la web.
 Referencia: 3F0C-9A1B
