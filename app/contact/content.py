@@ -36,11 +36,13 @@ HIDDEN = FIELDS - LABELS.keys()
 
 SUBJECT_LENGTH = 120  # the longest subject in characters, so that a list of messages shows it whole
 
+GREETED_LENGTH = 60  # the longest name in a greeting, which programs take from a link of limited length
+
 PREVIEW_LENGTH = 140
 """The longest preview, in characters. Mail programs show fewer."""
 
-MAX_KNOWN_LENGTH = 300
-"""The longest line above the message, in characters; a longer one is shown below, among the other fields.
+MAX_KNOWN_LENGTH = 200
+"""The longest line above the message, in characters; a longer one is shown among the other fields.
 
 So no form can push its message to where Gmail cuts an e-mail, at 102 kB of HTML.
 """
@@ -55,7 +57,8 @@ _LIKE_A_LABEL = re.compile(rf"[\W\d]*({re.sub('[áéñó]', '..?', _OWN)}|Recibi
 """A label that could pass for the service's own, even with other accents, a number before or a colon after."""
 
 _REPLY = "El botón «Responder» no usará esta dirección: escríbale a la que figura arriba."
-_KNOWN = {*SENDER, NOTICE, *ASKED, *CAMPAIGN, PAGE}
+_VISIT = {*CAMPAIGN, PAGE}
+_KNOWN = {*SENDER, NOTICE, *ASKED, *_VISIT}
 _REFERENCE = re.compile(r"\b[0-9A-F]{4}-[0-9A-F]{4}\b")
 _CAPITALS = re.compile("(?<=[a-zß-öø-ÿ0-9])[A-ZÀ-ÖØ-Þ]+")
 _PHONE_NUMBER = re.compile(r"(?:tel: ?)?\(?\+?[0-9 ().\u2010-\u2014\u2212-]+", re.IGNORECASE)
@@ -92,12 +95,12 @@ def describe(values: dict[str, Any], *, received: str, reference: str) -> Conten
     address: ValidatedEmail = values["email"]
     # Only text counts here: the items of an object could pass for the sender's fields.
     lines = {name: one_line(value) for name, value in values.items() if name in _KNOWN and isinstance(value, str)}
-    texts = {name: line for name, line in lines.items() if len(line) <= MAX_KNOWN_LENGTH}
+    texts = {name: line for name, line in lines.items() if name in _VISIT or len(line) <= MAX_KNOWN_LENGTH}
     # Otherwise right-to-left text could swap the two parts.
     texts["email"] = "@".join(map(isolated, address.normalized.rsplit("@", 1)))
-    name, company, notice = (texts.get(field, "") for field in ("nombre", "empresa", NOTICE))
+    name, company = (texts.get(field, "") for field in ("nombre", "empresa"))
     title = FORM_TITLES[values["form_type"]]
-    short_title = f"{title.short} (corrección)" if _REFERENCE.search(notice) else title.short
+    short_title = f"{title.short} (corrección)" if _REFERENCE.search(lines.get(NOTICE, "")) else title.short
     subject = _subject(short_title, company or name or texts["email"], reference)
     message = visible(values.get(MESSAGE, ""))
     sender = ", ".join(filter(None, (name, company))) or texts["email"]
@@ -110,7 +113,8 @@ def describe(values: dict[str, Any], *, received: str, reference: str) -> Conten
         _fields(SENDER, texts, links) + ([] if reply_to else [Field(_REPLY_LABEL, _REPLY)]),
         _fields(ASKED, texts, links),
     ]
-    shown, others = [*filter(None, parts)], _others(unknown) + _visit(texts)
+    others = _others(unknown) + _visit(texts)
+    shown = [part for part in parts if part]
     return Content(title.full, received, reference, subject, name, reply_to, shown, message, others, preview)
 
 
@@ -119,7 +123,7 @@ def _fields(labels: dict[str, str], texts: dict[str, str], links: dict[str, str]
 
 
 def _visit(texts: dict[str, str]) -> list[Field]:
-    campaign = " · ".join(filter(None, map(texts.get, CAMPAIGN)))
+    campaign = " · ".join(isolated(text) for name in CAMPAIGN if (text := texts.get(name)))
     labelled = {_CAMPAIGN_LABEL: campaign, _PAGE_LABEL: texts.get(PAGE, "")}
     return [Field(label, text) for label, text in labelled.items() if text]
 
@@ -134,7 +138,7 @@ def _mailto(address: ValidatedEmail, subject: str, name: str) -> str:
     """The link (RFC 6068) to reply to a message, with a greeting."""
     recipient = quote(address.ascii_email or address.normalized, safe="@")
     # Fits usted, any gender and any time of the day: nobody has to correct it.
-    body = f"Gracias por escribirnos{', ' if name else ''}{isolated(name)}.\r\n\r\n"
+    body = f"Gracias por escribirnos{', ' if name else ''}{isolated(shorten(name, GREETED_LENGTH))}.\r\n\r\n"
     return f"mailto:{recipient}?subject={quote(f'Re: {subject}', safe='')}&body={quote(body, safe='')}"
 
 
