@@ -14,7 +14,7 @@ const PROVIDERS = ["gmail", "hotmail", "outlook", "yahoo", "icloud", "ymail", "e
 );
 
 const FIELDS = { bad_captcha: "captcha_input", invalid_email: "email", invalid_form_type: "form_type" };
-/** Other codes. Any other 4xx is the website's fault (`site`); after all else the form may have arrived (`doubt`). */
+/** Other codes. Any other 4xx is the website's fault (`site`); all else leaves a `doubt`. */
 const KINDS = {
   rate_limit: "wait",
   rate_limit_exceeded: "wait",
@@ -178,7 +178,7 @@ export function init(form) {
     if (!summary.hidden) reveal(outcome, summary);
   }
 
-  /** The button is not disabled: it would lose the focus. */
+  /** Let nobody edit what is under way. Disabled, the button would lose the focus. */
   function lock(isSending = true) {
     clearTimeout(announcement);
     button.focus();
@@ -578,7 +578,7 @@ function ignoreSecondClick(event) {
   event.stopPropagation();
 }
 
-/** The last one wins. @param {Element[]} elements */
+/** Where not all fits, the last one wins. @param {Element[]} elements */
 function reveal(...elements) {
   for (const element of elements) element.scrollIntoView({ block: "nearest" });
 }

@@ -69,7 +69,7 @@ def measure_hanging() -> Figure:
             time.sleep(PAUSE / posting)  # so that they do not all post at the same moment
         rounds = interleaved({"GET": partial(load, server.port, HEALTH, connections=1, seconds=3)})
     return Figure(
-        "A GET while the mail server hangs, p99",
+        "A GET while the mail server hangs and 32 clients send forms, p99",
         median(each["GET"].p99_ms for each in rounds),
         "ms",
         at_most=15,

@@ -29,7 +29,7 @@ def measure() -> list[Figure]:
     rounds = interleaved({"ours": _ours(), "limits": _limits()})
     return [
         Figure(
-            "A decision of the limiter, against `limits`",
+            "A decision of the limiter, against the two calls of `limits`",
             median(each["limits"] / each["ours"] for each in rounds),
             "x",
             at_least=3,

@@ -21,9 +21,8 @@ _PAGE = """\
 # Performance
 
 `make bench` measures this service and others, in turn, and rewrites this page. Figures are medians. A ratio (x) above 1
-means that this service is faster; for the start, slower.
-The service has one core: gunicorn's one worker of 32 threads. The mail server and the load have another: wrk's 16
-connections, each request from a new client.
+means that this service is faster; for the start, slower. The service has one core: gunicorn's one worker of 32 threads.
+The mail server and the load have another: wrk's 16 connections, each request from a new client.
 
 - **Forms** go to the disk, then to the mail server. The first row compares them with the same service when sending mail
   takes no time. In the next two, 4 connections send, and the mail server takes 20 ms for each reply.
