@@ -36,7 +36,7 @@ HIDDEN = FIELDS - LABELS.keys()
 
 SUBJECT_LENGTH = 120  # the longest subject in characters, so that a list of messages shows it whole
 
-GREETED_LENGTH = 60  # the longest name in a greeting, which programs take from a link of limited length
+GREETED_LENGTH = 60  # the longest name in a greeting: programs limit the length of a link
 
 PREVIEW_LENGTH = 140
 """The longest preview, in characters. Mail programs show fewer."""
