@@ -196,7 +196,10 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     },
     "neither name nor company nor message": (
         {"nombre": "", "empresa": " ", "mensaje": None},
-        f"{subject(ADDRESS)}\nReply-To: {ADDRESS}\nPreview: {ADDRESS}\nGreeting: Gracias por escribirnos.\n- Nombre\n- Empresa\n- Mensaje\n{REST}",
+        (
+            f"{subject(ADDRESS)}\nReply-To: {ADDRESS}\nPreview: {ADDRESS}\nGreeting: Gracias por escribirnos.\n"
+            f"- Nombre\n- Empresa\n- Mensaje\n{REST}"
+        ),
     ),
     "name written backwards": ({"nombre": "Ana \u202egnp.exe"}, named("Ana gnp.exe", '"Ana gnp.exe"')),
     "name from right to left": ({"nombre": "דב (1)"}, f"Reply-To: {ADDRESS}\n{greeted(HEBREW)}"),
