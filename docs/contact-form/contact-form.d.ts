@@ -1,4 +1,4 @@
-export function init(form: HTMLFormElement): void;
+export function init(form: HTMLFormElement): () => void;
 
 declare global {
   interface GlobalEventHandlersEventMap {

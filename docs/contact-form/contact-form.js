@@ -1,8 +1,6 @@
 /** Sends contact forms in the background and shows the answer. Every text stands in the page. */
 
-const SLOW_MS = 2_000;
-const GIVE_UP_MS = 10_000;
-const TIMEOUT_MS = 30_000;
+const [SLOW_MS, GIVE_UP_MS, TIMEOUT_MS] = [2_000, 10_000, 30_000];
 /** The ages between which the service takes a form. */
 const MIN_AGE_MS = 2_000;
 const MAX_AGE_MS = 3_600_000;
@@ -25,24 +23,64 @@ const KINDS = {
   offline: "not_sent",
 };
 
-const alive = new WeakSet();
+/** What a form cannot do without. */
+const NEEDED = ["[data-part=fields]", "[data-part=summary]", "[data-part=submit]", "[name=form_type]", "[name=email]"];
+
+/** The forms that live, and what ends their lives. @type {WeakMap<HTMLFormElement, () => void>} */
+const lives = new WeakMap();
 let count = 1;
 
-/** Bring a form to life, once. Those that the page comes with need no call. @param {HTMLFormElement} form */
+const query = () => new URLSearchParams(location.search);
+/** @param {any} table @param {string} key */
+const own = (table, key) => (Object.hasOwn(table, key) ? table[key] : undefined);
+/** @param {any} values */
+const fill = (text = "", values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+/** @param {HTMLInputElement} control */
+const isTicked = ({ type }) => /radio|checkbox/.test(type);
+/** Counted as in the service. @param {HTMLInputElement} control */
+const roomIn = ({ dataset, value }) => Number(dataset.limit ?? Infinity) - [...value].length;
+
+/**
+ * Bring a form to life, once; those that the page comes with need no call. What is returned ends its life: nothing
+ * outside holds the form any longer, and a request that is under way still arrives. @param {HTMLFormElement} form
+ */
 export function init(form) {
-  if (alive.has(form)) return;
-  alive.add(form);
+  const known = lives.get(form);
+  if (known) return known;
   const root = /** @type {HTMLElement} */ (form.closest(".contact-form"));
+  const json = root?.querySelector("[type$=json]") ?? document.getElementById("contact-texts");
+  const missing = NEEDED.filter((selector) => !form.querySelector(selector));
+  if (!root) missing.push("div.contact-form");
+  if (!json) missing.push("#contact-texts");
+  if (missing.length) {
+    console.error(`contact-form: missing ${missing.join(", ")}`, form);
+    return () => {};
+  }
+  const texts = JSON.parse(json?.textContent ?? "");
+  const life = new AbortController();
+  lives.set(form, release);
   numberIds(root, form.id);
+
+  const controls = () => /** @type {HTMLInputElement[]} */ ([...form.elements]);
+  /** @returns {any} */
+  const controlOf = (name = "") => controls().find((control) => control.name === name);
+  /** What is left out is an element that nobody sees. @returns {HTMLElement} */
+  const part = (name = "") => root.querySelector(`[data-part="${name}"]`) ?? document.createElement("p");
+  /** @param {EventTarget} target @param {(event: any) => void} listener */
+  const on = (target, type = "", listener) => target.addEventListener(type, listener, { signal: life.signal });
+  const report = (type = "", detail = {}) =>
+    form.dispatchEvent(new CustomEvent(`contact:${type}`, { bubbles: true, detail }));
 
   const [fields, faultList, summary, question] = ["fields", "faults", "summary", "question"].map(part);
   const [outcome, sendRow, button, giveUp, again] = ["outcome", "send", "submit", "give-up", "again"].map(part);
   const [progress, status, confirmation, heading] = ["progress", "status", "end", "end-title"].map(part);
-  const [copied, correction, slip, meant] = ["copy", "correction", "slip", "meant"].map(part);
-  const [email, captcha] = ["email", "captcha_input"].map(controlOf);
-  const texts = JSON.parse(document.getElementById("contact-texts")?.textContent ?? "");
-  const { title } = document;
-  const buttonText = button.textContent;
+  const [copied, correction, slip, meant, image] = ["copy", "correction", "slip", "meant", "image"].map(part);
+  const [email, captcha = document.createElement("input")] = ["email", "captcha_input"].map(controlOf);
+  const kinds = /** @type {RadioNodeList} */ (form.elements.namedItem("form_type"));
+  const intro = document.getElementById(root.closest("[data-intro]")?.getAttribute("data-intro") ?? "");
+  const isLocked = () => button.hasAttribute("aria-disabled");
+  const typedCode = () => captcha.value.normalize("NFKC").replace(/\s/g, "").toUpperCase();
+  const buttonText = (button.dataset.text ??= button.textContent ?? "");
 
   let skew = 0; // how far the visitor's clock is behind the service's
   const now = () => Date.now() + skew;
@@ -52,8 +90,10 @@ export function init(form) {
   let sending = new AbortController();
   let countdown = 0;
   let announcement = 0;
+  let pageTitle = "";
+  let ownTitle = "";
   /** @type {any} */
-  let state = history.state?.[form.id] ?? {};
+  let state = history.state?.contactForms?.[form.id] ?? {};
 
   const typed = new URLSearchParams(state.typed);
   for (const control of controls()) {
@@ -64,86 +104,94 @@ export function init(form) {
     else if (control.type !== "file") control.value ||= values[0] ?? "";
   }
   form.noValidate = true; // the browser's bubbles may speak another language
-  part("captcha").removeAttribute("disabled");
+  captcha.disabled = !root.contains(image) || !form.contains(captcha);
+  part("captcha").toggleAttribute("disabled", captcha.disabled);
   part("plain").hidden = true;
-  if (state.end) show();
+  // A page that was kept (Turbo, htmx) has the form as it was left.
+  faultList.hidden = summary.hidden = question.hidden = true;
+  sendRow.hidden = false;
+  lock(false);
+  show();
   renewCaptcha();
+  const voices = window.speechSynthesis;
+  const offerToRead = () => (part("listen").hidden = !voices?.getVoices().length);
   offerToRead();
+  if (voices instanceof EventTarget) on(voices, "voiceschanged", offerToRead);
   countDown();
-  if (state.isCorrection) email.focus();
   if (state.doubt) showError(state.doubt);
   // Later, because browsers that go back restore nothing in a disabled group.
   if (document.readyState === "complete") prefill();
-  else addEventListener("pageshow", prefill, { once: true });
+  else on(window, "pageshow", prefill);
 
-  form.addEventListener("submit", submit);
-  form.addEventListener("change", () => {
-    showKind();
-    askAboutSlip();
+  const clicks = {
+    renew() {
+      renewCaptcha();
+      captcha.focus();
+    },
+    listen,
+    meant() {
+      email.value = meant.textContent;
+      setFault("email");
+      askAboutSlip();
+      email.focus();
+    },
+    "give-up": () => sending.abort("given_up"),
+    again() {
+      if (!isLocked()) closeQuestion();
+      submit();
+    },
+    leave() {
+      closeQuestion();
+      say(texts.left);
+    },
+    correct: () => goOn({ isCorrection: true }),
+    cancel() {
+      email.value = state.end.address;
+      goOn({ isCorrection: false });
+    },
+    restart,
+    "copy-button": copy,
+  };
+  on(root, "click", (event) => {
+    const { part: does, name } = event.target.closest("button, [data-name]")?.dataset ?? {};
+    const isSecond = does && event.detail > 1; // the first one may have put another button in its place
+    if (name) controlOf(name).focus(); // a link alone would not move the focus into a field
+    if (name || isSecond) event.preventDefault();
+    else own(clicks, does)?.();
   });
-  form.addEventListener("input", (/** @type {any} */ { target }) => {
-    setFault(target.name);
-    countCharacters(target);
-  });
-  onClick("renew", () => {
-    renewCaptcha();
-    captcha.focus();
-  });
-  onClick("meant", () => {
-    email.value = meant.textContent;
-    setFault("email");
-    askAboutSlip();
-    email.focus();
-  });
-  onClick("give-up", () => sending.abort("given_up"));
-  onClick("again", () => {
-    if (!isLocked()) closeQuestion();
-    submit();
-  });
-  onClick("leave", () => {
-    closeQuestion();
-    say(texts.left);
-  });
-  onClick("correct", () => {
-    goOn({ isCorrection: true });
-    email.focus();
-    email.select();
-  });
-  onClick("cancel", () => {
-    email.value = state.end.address;
-    goOn({ isCorrection: false });
-  });
-  onClick("restart", () => {
-    form.reset();
-    for (const { name } of controls()) setFault(name);
-    goOn({ end: undefined, typed: "", isRepeat: false });
-    prefill();
-    controlOf("form_type").focus();
-  });
-  onClick("copy-button", copy);
-  root.addEventListener("click", ignoreSecondClick, true);
-  new ResizeObserver(drawCaptcha).observe(part("image"));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCaptcha);
+  on(form, "submit", submit);
+  on(form, "change", showKind);
+  on(form, "change", askAboutSlip);
+  on(form, "input", ({ target }) => setFault(target.name));
+  on(form, "input", ({ target }) => (slip.hidden ||= target === email)); // later, it would move what is clicked
+  on(form, "input", ({ target }) => countCharacters(target));
+  on(matchMedia("(prefers-color-scheme: dark)"), "change", drawCaptcha);
+  const resizes = new ResizeObserver(drawCaptcha);
+  resizes.observe(image);
+  return release;
 
-  /** @param {string} name */
-  function part(name) {
-    const found = root.querySelector(`[data-part="${name}"]`);
-    if (!found) throw new Error(`contact-form: data-part="${name}" is missing`);
-    return /** @type {HTMLElement} */ (found);
+  function release() {
+    life.abort();
+    resizes.disconnect();
+    clearInterval(countdown);
+    clearTimeout(announcement);
+    setTitle();
+    if (intro) intro.hidden = false;
+    lives.delete(form);
   }
 
-  /** @param {string} name @param {() => void} listener */
-  function onClick(name, listener) {
-    part(name).addEventListener("click", listener);
+  /** Not its `labels`: an id may be another element's, too, outside of the form. @param {HTMLInputElement} control */
+  function labelFor(control) {
+    return [...form.querySelectorAll("label")].find(
+      (label) => label.contains(control) || label.getAttribute("for") === control.id,
+    );
   }
 
-  function controls() {
-    return /** @type {HTMLInputElement[]} */ ([...form.elements]);
-  }
-
-  /** @param {string} name @returns {any} */
-  function controlOf(name) {
-    return controls().find((control) => control.name === name);
+  /** @param {HTMLInputElement} control */
+  function labelOf(control) {
+    const label = /** @type {Element | undefined} */ (labelFor(control)?.cloneNode(true));
+    for (const other of label?.querySelectorAll(".optional, input, select, textarea") ?? []) other.remove();
+    return label?.textContent?.replace(/\s+/g, " ").trim() ?? control.name;
   }
 
   /** @param {Event} [event] */
@@ -152,7 +200,7 @@ export function init(form) {
     if (isLocked()) return say(progress.textContent || texts.sending);
     if (!question.hidden) return summary.focus();
     faultList.hidden = summary.hidden = true;
-    document.title = title;
+    setTitle();
     if (showFaults(findFaults())) return; // without a request, which would spend the quota
     if (!slip.hidden && asked !== email.value) {
       asked = email.value;
@@ -161,10 +209,12 @@ export function init(form) {
 
     const body = new URLSearchParams(/** @type {any} */ (new FormData(form)));
     keep({ typed: `${body}`, doubt: { code: "given_up" } });
+    button.focus();
     lock(true);
     const { error, headers } = await send(body);
-    if (!form.isConnected) return;
+    if (life.signal.aborted || !form.isConnected) return;
     lock(false);
+    button.focus();
     keep({ doubt: undefined });
     const [remaining = 1, reset = 0] = headers.get("RateLimit")?.match(/\d+/g)?.map(Number) ?? [];
     if (error?.code === "too_fast") {
@@ -181,7 +231,6 @@ export function init(form) {
   /** Let nobody edit what is under way. Disabled, the button would lose the focus. */
   function lock(isSending = true) {
     clearTimeout(announcement);
-    button.focus();
     fields.toggleAttribute("disabled", isSending);
     mark(button, "aria-disabled", isSending);
     button.textContent = isSending ? texts.sending : buttonText;
@@ -190,14 +239,22 @@ export function init(form) {
     giveUp.hidden = true;
   }
 
-  function isLocked() {
-    return button.hasAttribute("aria-disabled");
+  /** For when the page is left or loaded again. */
+  function keep(changes = {}) {
+    state = { ...state, ...changes };
+    try {
+      const contactForms = { ...history.state?.contactForms, [form.id]: state };
+      history.replaceState({ ...history.state, contactForms }, "");
+    } catch {
+      // Some frames have no history.
+    }
   }
 
-  /** For when the page is left or loaded again. @param {object} changes */
-  function keep(changes) {
-    state = { ...state, ...changes };
-    history.replaceState({ ...history.state, [form.id]: state }, "");
+  /** The page's own, without a text. */
+  function setTitle(text = "{title}") {
+    if (document.title !== ownTitle) pageTitle = document.title;
+    document.title = fill(text, { title: pageTitle });
+    ownTitle = document.title;
   }
 
   /** Post as plain forms do, which needs no preflight. @param {URLSearchParams} body */
@@ -256,14 +313,11 @@ export function init(form) {
 
   /** @param {HTMLInputElement} control */
   function faultOf(control) {
-    const { value, required, validity, dataset } = control;
-    if (validity.valueMissing || (required && !value.trim())) return dataset.missing ?? texts.check_field;
-    const isCaptcha = control === captcha; // its code may be typed with spaces
-    if (!isCaptcha && roomIn(control) < 0) {
-      return fill(texts.too_long, { label: labelOf(control), limit: dataset.limit });
-    }
-    const isValid = isCaptcha ? typedCode() === code : validity.valid;
-    return isValid ? "" : (dataset.invalid ?? texts.check_field);
+    const { limit, missing = texts.check_field, invalid = texts.check_field } = control.dataset;
+    if (control.validity.valueMissing || (control.required && !control.value.trim())) return missing;
+    if (control === captcha) return typedCode() === code ? "" : invalid; // it may be typed with spaces
+    if (roomIn(control) < 0) return fill(texts.too_long, { label: labelOf(control), limit });
+    return control.validity.valid ? "" : invalid;
   }
 
   /** @param {HTMLInputElement} control */
@@ -281,10 +335,10 @@ export function init(form) {
 
   function askAboutSlip() {
     const [name, domain = ""] = email.value.trim().split("@");
-    const isKnown = PROVIDERS.includes(domain.toLowerCase());
-    const provider = !isKnown && PROVIDERS.find((known) => isSlip(domain.toLowerCase(), known));
+    const typed = domain.toLowerCase();
+    const provider = !PROVIDERS.includes(typed) && PROVIDERS.find((known) => isSlip(typed, known));
     const address = provider ? `${name}@${provider}` : "";
-    slip.hidden = !address;
+    slip.hidden = !address || !slip.contains(meant);
     if (address === meant.textContent) return;
     meant.textContent = address;
     status.textContent = address && slip.textContent;
@@ -304,24 +358,28 @@ export function init(form) {
     const keys = [`${name}.${details?.reason}`, name, httpStatus];
     const kind = keys.map((key) => own(KINDS, key)).find(Boolean) ?? (/^4/.test(httpStatus) ? "site" : "doubt");
     const text = [...keys, kind].map((key) => own(texts.errors, key)).find(Boolean);
-    const [head, advice, technical, identifier] = /** @type {any} */ (summary.children);
-    summary.dataset.error = kind;
-    head.textContent = texts.titles[kind];
-    advice.textContent = `${fill(text, { seconds: TIMEOUT_MS / 1000 })} ${texts.endings[kind]}`;
-    technical.textContent = kind === "site" ? fill(texts.technical, { code: name ?? httpStatus }) : "";
-    identifier.hidden = !id || kind === "wait";
-    identifier.lastElementChild.textContent = id;
+    const advice = `${fill(text, { seconds: TIMEOUT_MS / 1000 })} ${texts.endings[kind] ?? ""}`;
+    const technical = kind === "site" ? fill(texts.technical, { code: name ?? httpStatus }) : "";
     if (kind === "not_sent") button.textContent = texts.send_again;
     if (kind === "doubt") ask(error);
+    summarize(kind, [texts.titles[kind], advice, technical], kind === "wait" ? "" : id);
+    return kind;
+  }
+
+  function summarize(kind = "", lines = [""], id = "") {
+    const [head, advice, technical, identifier] = /** @type {any} */ (summary.children);
+    summary.dataset.error = kind;
+    [head, advice, technical].forEach((place, index) => (place.textContent = lines[index] ?? ""));
+    identifier.hidden = !id;
+    identifier.lastElementChild.textContent = id;
     summary.hidden = false;
     summary.focus();
     reveal(outcome, summary);
-    return kind;
   }
 
   /** @param {any} [error] */
   function ask(error) {
-    question.hidden = !error;
+    question.hidden = !error || !question.contains(again);
     sendRow.hidden = !question.hidden;
     keep({ doubt: error, isRepeat: state.isRepeat || Boolean(error) });
   }
@@ -336,29 +394,22 @@ export function init(form) {
   /** @param {Map<string, string>} faults */
   function showFaults(faults) {
     if (!faults.size) return false;
-    document.title = fill(texts.error_title, { title });
+    setTitle(texts.error_title);
     const items = [...faults].map(([name, text]) => {
       setFault(name, text);
-      const [item, link] = [document.createElement("li"), document.createElement("a")];
+      const item = document.createElement("li");
       item.dataset.name = name;
-      link.href = `#${form.id}`;
-      link.textContent = text;
-      link.addEventListener("click", (event) => {
-        event.preventDefault(); // a link alone would not move the focus into a field
-        controlOf(name).focus();
-      });
-      item.append(link);
+      item.append(Object.assign(document.createElement("a"), { href: `#${form.id}`, textContent: text }));
       return item;
     });
     faultList.lastElementChild?.replaceChildren(...items);
-    faultList.hidden = faults.size === 1;
+    faultList.hidden = faults.size === 1 || !root.contains(faultList);
     if (faultList.hidden) controlOf([...faults.keys()][0]).focus();
     else faultList.focus();
     return true;
   }
 
-  /** @param {string} name */
-  function setFault(name, text = "") {
+  function setFault(name = "", text = "") {
     const control = controlOf(name);
     const group = control?.closest("[role=radiogroup]");
     const described = group ?? control;
@@ -378,25 +429,29 @@ export function init(form) {
     faultList.hidden ||= !faultList.querySelector("li");
   }
 
-  /** @param {string} kind @param {Headers} headers */
-  function confirm(kind, headers) {
+  function confirm(kind = "", headers = new Headers()) {
     const id = headers.get("X-Request-ID")?.toUpperCase() ?? "";
     const reference = `${id.slice(0, 4)}-${id.slice(4, 8)}`;
     const end = { kind, reference, address: email.value.trim(), copy: whatWasTyped() };
-    goOn({ end, isCorrection: false, isRepeat: false });
-    report("sent", { reference, form_type: kinds().value });
+    report("sent", { reference, form_type: kinds.value });
+    if (root.contains(confirmation)) return goOn({ end, isCorrection: false, isRepeat: false });
+    restart();
+    summarize(kind, texts[kind]);
   }
 
   function show() {
     const { end, isCorrection } = state;
     const isEnd = Boolean(end && !isCorrection);
-    const intro = document.getElementById(root.dataset.intro ?? "");
     if (intro) intro.hidden = isEnd;
     form.hidden = isEnd;
     confirmation.hidden = !isEnd;
-    document.title = isEnd ? texts[end.kind][0] : title;
+    setTitle(isEnd ? texts[end.kind][0] : undefined);
     correction.hidden = !isCorrection;
-    correction.children[0].textContent = isCorrection ? fill(texts.note_correction, end) : "";
+    part("note").textContent = isCorrection ? fill(texts.note_correction, end) : "";
+    if (isCorrection) {
+      email.focus();
+      email.select();
+    }
     if (!isEnd) return;
     [heading.textContent, part("end-text").textContent] = texts[end.kind];
     part("reference").textContent = end.reference;
@@ -409,8 +464,7 @@ export function init(form) {
     heading.focus();
   }
 
-  /** @param {object} changes */
-  function goOn(changes) {
+  function goOn(changes = {}) {
     keep(changes);
     ask();
     faultList.hidden = summary.hidden = true;
@@ -418,14 +472,21 @@ export function init(form) {
     renewCaptcha();
   }
 
+  function restart() {
+    form.reset();
+    for (const { name } of controls()) setFault(name);
+    goOn({ end: undefined, typed: "", isCorrection: false, isRepeat: false });
+    prefill();
+    controlOf("form_type").focus();
+  }
+
   function whatWasTyped() {
-    const lines = [];
-    for (const control of controls()) {
-      if (!control.labels?.length || !control.value || control.matches(":disabled") || control === captcha) continue;
-      if (!isTicked(control)) lines.push(`${labelOf(control)}: ${control.value}`);
-      else if (control.checked) lines.push(labelOf(control));
-    }
-    return lines.join("\n");
+    const told = controls().filter((control) => control.value && labelFor(control) && !control.matches(":disabled"));
+    const lines = told.map((control) => {
+      if (isTicked(control)) return control.checked && labelOf(control);
+      return control !== captcha && `${labelOf(control)}: ${control.value}`;
+    });
+    return lines.filter(Boolean).join("\n");
   }
 
   async function copy() {
@@ -441,7 +502,7 @@ export function init(form) {
 
   function prefill() {
     for (const name of ["tipo", "email", "nombre", "empresa", "mensaje"]) {
-      const control = name === "tipo" ? kinds() : controlOf(name);
+      const control = name === "tipo" ? kinds : controlOf(name);
       if (control) control.value ||= query().get(name) ?? "";
     }
     controls().forEach(countCharacters);
@@ -449,12 +510,8 @@ export function init(form) {
     showKind();
   }
 
-  function kinds() {
-    return /** @type {RadioNodeList} */ (form.elements.namedItem("form_type"));
-  }
-
   function showKind() {
-    const kind = kinds().value;
+    const kind = kinds.value;
     for (const group of form.querySelectorAll("fieldset")) {
       if (group.dataset.kind) group.disabled = group.hidden = group.dataset.kind !== kind;
     }
@@ -463,18 +520,13 @@ export function init(form) {
       const isRequired = control.dataset.requiredBy === kind;
       if (control.required && !isRequired) setFault(control.name);
       control.required = isRequired;
-      control.labels?.[0]?.querySelector(".optional")?.toggleAttribute("hidden", isRequired);
+      labelFor(control)?.querySelector(".optional")?.toggleAttribute("hidden", isRequired);
     }
   }
 
-  /** @param {string} text */
-  function say(text) {
+  function say(text = "") {
     progress.textContent = status.textContent = text;
     reveal(outcome);
-  }
-
-  function report(type = "", detail = {}) {
-    form.dispatchEvent(new CustomEvent(`contact:${type}`, { bubbles: true, detail }));
   }
 
   /** Screen readers hear the start and the end, not each second. */
@@ -492,7 +544,9 @@ export function init(form) {
       clearInterval(countdown);
       lockBoth(false);
       announce();
-      if (summary.dataset.error === "wait") summary.hidden = true;
+      if (summary.dataset.error !== "wait") return;
+      if (summary.contains(document.activeElement)) button.focus();
+      summary.hidden = true;
     };
     const announce = () => (status.textContent = form.hidden ? "" : progress.textContent);
     lockBoth();
@@ -501,11 +555,8 @@ export function init(form) {
     announce();
   }
 
-  function typedCode() {
-    return captcha.value.replace(/\s/g, "").toUpperCase();
-  }
-
   function renewCaptcha() {
+    if (captcha.disabled) return;
     const pick = () => CAPTCHA_ALPHABET[Math.floor(Math.random() * CAPTCHA_ALPHABET.length)];
     code = Array.from({ length: CAPTCHA_LENGTH }, pick).join("");
     captcha.value = "";
@@ -514,7 +565,8 @@ export function init(form) {
   }
 
   function drawCaptcha() {
-    const canvas = /** @type {HTMLCanvasElement} */ (part("image"));
+    if (!code) return;
+    const canvas = /** @type {HTMLCanvasElement} */ (image);
     canvas.width = canvas.clientWidth * devicePixelRatio;
     canvas.height = canvas.clientHeight * devicePixelRatio;
     const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
@@ -527,25 +579,13 @@ export function init(form) {
     });
   }
 
-  function offerToRead() {
-    const listen = part("listen");
-    const voices = window.speechSynthesis;
-    if (!voices) return;
-    const offer = () => (listen.hidden = !voices.getVoices().length);
-    offer();
-    voices.addEventListener?.("voiceschanged", offer);
-    listen.addEventListener("click", () => {
-      const utterance = new SpeechSynthesisUtterance([...code].join(". "));
-      utterance.lang = document.documentElement.lang;
-      utterance.rate = 0.7;
-      voices.cancel();
-      voices.speak(utterance);
-    });
+  function listen() {
+    const utterance = new SpeechSynthesisUtterance([...code].join(". "));
+    utterance.lang = root.closest("[lang]")?.getAttribute("lang") ?? "";
+    utterance.rate = 0.7;
+    speechSynthesis.cancel();
+    speechSynthesis.speak(utterance);
   }
-}
-
-function query() {
-  return new URLSearchParams(location.search);
 }
 
 /** The first campaign that led to the website in this tab. */
@@ -571,13 +611,6 @@ function numberIds(root, id = "") {
   }
 }
 
-/** The first click may have put another button in its place. @param {any} event */
-function ignoreSecondClick(event) {
-  if (event.detail < 2 || !event.target.closest("button")) return;
-  event.preventDefault();
-  event.stopPropagation();
-}
-
 /** Where not all fits, the last one wins. @param {Element[]} elements */
 function reveal(...elements) {
   for (const element of elements) element.scrollIntoView({ block: "nearest" });
@@ -589,33 +622,6 @@ function mark(element, attribute = "", isSet = true) {
   else element.removeAttribute(attribute);
 }
 
-/** @param {any} table @param {string} key */
-function own(table, key) {
-  return Object.hasOwn(table, key) ? table[key] : undefined;
-}
-
-/** @param {string} text @param {any} values */
-function fill(text, values) {
-  return text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
-}
-
-/** @param {HTMLInputElement} control */
-function isTicked(control) {
-  return /radio|checkbox/.test(control.type);
-}
-
-/** @param {HTMLInputElement} control */
-function labelOf(control) {
-  const label = /** @type {Element} */ (control.labels?.[0].cloneNode(true));
-  for (const other of label.querySelectorAll(".optional, input, select, textarea")) other.remove();
-  return label.textContent?.replace(/\s+/g, " ").trim();
-}
-
-/** Counted as in the service. @param {HTMLInputElement} control */
-function roomIn({ dataset, value }) {
-  return Number(dataset.limit ?? Infinity) - [...value].length;
-}
-
 function isSlip(typed = "", meant = "") {
   let at = 0;
   while (typed[at] === meant[at]) at += 1;
@@ -625,4 +631,9 @@ function isSlip(typed = "", meant = "") {
 }
 
 campaign();
-for (const form of document.querySelectorAll(".contact-form form")) init(/** @type {HTMLFormElement} */ (form));
+const [{ type = "" } = {}] = /** @type {any[]} */ (performance.getEntriesByType("navigation"));
+if (type === "navigate" && history.state?.contactForms) {
+  // In Chromium, a link to the page that is open keeps the state of what has been left.
+  history.replaceState({ ...history.state, contactForms: undefined }, "");
+}
+for (const form of document.forms) if (form.querySelector("[data-part]")) init(form);

@@ -16,7 +16,7 @@ from tests.browser.visitor import AGED, PATIENCE, VIEWPORTS, Visitor
 from tests.mail.server import SmtpServer
 from tests.server.gunicorn import Server, serving
 
-Visit = Callable[[int], Visitor]
+Visit = Callable[..., Visitor]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -100,8 +100,8 @@ def visit(context: BrowserContext, website: Website) -> Iterator[Visit]:
     failures: list[str] = []
     website.edits.clear()
 
-    def visit(port: int) -> Visitor:
-        visitor = Visitor(context.new_page(), website.address(port))
+    def visit(port: int, *, has_clock: bool = True) -> Visitor:
+        visitor = Visitor(context.new_page(), website.address(port), has_clock=has_clock)
         visitor.page.add_init_script(AGED)
         visitor.page.on("pageerror", lambda error: failures.append(error.message))
         visitor.open()

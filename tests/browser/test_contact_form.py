@@ -136,7 +136,7 @@ def test_neither_people_nor_the_browsers_autofill_meet_the_honeypot(unserved: Vi
 
     address = {"fields": [{"name": name, "value": value} for name, value in SAVED.items()]}
     root = devtools.send("DOM.getDocument")["root"]["nodeId"]
-    field = devtools.send("DOM.querySelector", {"nodeId": root, "selector": "#nombre"})
+    field = devtools.send("DOM.querySelector", {"nodeId": root, "selector": "#contact-form-nombre"})
     node = devtools.send("DOM.describeNode", field)["node"]
     devtools.send("Autofill.trigger", {"fieldId": node["backendNodeId"], "address": address})
     expect(unserved.field("nombre")).to_have_value("María")

@@ -106,7 +106,7 @@ def test_what_is_missing_is_listed_with_links(unserved: Visitor) -> None:
 
 
 def test_what_one_kind_needs_is_asked_of_that_kind_alone(unserved: Visitor) -> None:
-    optional = unserved.page.locator("label[for=mensaje]").get_by_text("(opcional)")
+    optional = unserved.page.locator("label[for=contact-form-mensaje]").get_by_text("(opcional)")
     unserved.fill("ventas", mensaje="")
     expect(optional).to_be_hidden()
     unserved.send()
@@ -117,7 +117,7 @@ def test_what_one_kind_needs_is_asked_of_that_kind_alone(unserved: Visitor) -> N
 
 @pytest.mark.firefox
 def test_what_is_too_long_is_counted_and_not_cut(visitor: Visitor, mail_server: SmtpServer) -> None:
-    count = visitor.page.locator("#mensaje-count")
+    count = visitor.page.locator("#contact-form-mensaje-count")
     visitor.fill(mensaje="€" * 4400)
     expect(count).to_be_hidden()
     visitor.field("mensaje").fill("€" * 4600)

@@ -45,7 +45,7 @@ def test_forced_colours_and_large_text(unserved: Visitor) -> None:
     unserved.page.set_viewport_size(VIEWPORTS["phone"])
     unserved.page.emulate_media(forced_colors="active")
     unserved.send()
-    for described in unserved.page.locator("#nombre, .kinds label").all():
+    for described in unserved.page.locator("#contact-form-nombre, .kinds label").all():
         assert described.evaluate("element => parseFloat(getComputedStyle(element).borderTopWidth)") > 2
     unserved.page.evaluate("document.documentElement.style.fontSize = '200%'")
     too_wide = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.outerHTML)"

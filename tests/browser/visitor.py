@@ -65,11 +65,12 @@ WAYS: dict[str, Callable[[Page], object]] = {
 class Visitor:
     """A page with the form, and the requests that it sends to the service."""
 
-    def __init__(self, page: Page, url: str) -> None:
+    def __init__(self, page: Page, url: str, *, has_clock: bool = True) -> None:
         self.page = page
         self.url = url
         self.posts: list[Request] = []
-        page.clock.install()  # so that a test can put it forward
+        if has_clock:  # that a test can put forward; with it, a page does not know how it was opened
+            page.clock.install()
         page.add_init_script(VOICE)
         page.on("request", lambda request: self.posts.append(request) if request.method == "POST" else None)
         self.summary = self.part("summary")

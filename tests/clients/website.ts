@@ -3,6 +3,7 @@
 import { init } from "../../docs/contact-form/contact-form.js";
 
 const form: HTMLFormElement = document.forms[0];
-init(form);
+const release: () => void = init(form);
+release();
 document.addEventListener("contact:sent", ({ detail }) => console.log(detail.reference.length, detail.form_type.length));
 form.addEventListener("contact:error", ({ detail }) => console.log(detail.code.length));

@@ -44,7 +44,7 @@ ELEMENTS = Page().elements
 (FORM,) = (attributes for tag, attributes in ELEMENTS if tag == "form")
 INPUTS = [attributes for tag, attributes in ELEMENTS if tag in {"input", "select", "textarea"}]
 ADDRESSES = {attributes[name] for _, attributes in ELEMENTS for name in ("src", "href") if name in attributes}
-LABELS = dict(re.findall(r'<label for="(\w+)">([^<]+?) *<', HTML))
+LABELS = dict(re.findall(r'<label for="contact-form-(\w+)">([^<]+?) *<', HTML))
 OWN_FIELDS = {
     name: kind
     for kind, fields in re.findall(r'<fieldset[^>]* data-kind="(\w+)"(.*?)</fieldset>', HTML, re.DOTALL)

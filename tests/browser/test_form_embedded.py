@@ -1,0 +1,274 @@
+"""The form in the page of somebody else: whatever else is there, or is not, and however long the form stays."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, expect
+
+from app.api.contact import ACCEPTED
+from tests.browser.conftest import Visit
+from tests.browser.servers import FOLDER, Relay, Website
+from tests.browser.test_form_answers import error
+from tests.browser.visitor import AGAIN, COUNTDOWN_ENDS, DOUBT, FIELDS, Visitor, lines_of
+from tests.mail.server import SmtpServer
+
+HTML = (FOLDER / "index.html").read_text()
+SENT = "Hemos recibido su solicitud"
+
+
+def test_a_link_to_the_page_of_the_form_begins_anew(visit: Visit, website: Website) -> None:
+    website.edits["index.html"] = lambda page: page.replace('href="/"', 'href="./"')
+    unserved = visit(1, has_clock=False)  # which the page's knowledge of how it was opened comes with
+    unserved.is_answered()
+    unserved.open()
+    unserved.fill_and_send()
+    unserved.sees_the_end()
+    unserved.page.get_by_role("link", name="Volver a la página principal").click()
+
+    expect(unserved.button("Enviar solicitud")).to_be_visible()
+    expect(unserved.field("nombre")).to_have_value("")
+    expect(unserved.page).to_have_title("Contacto comercial")
+
+
+ALWAYS_THE_SAME = "Math.random = () => 0.42;"
+CODE = "MMMMM"
+
+
+def test_the_code_is_drawn_from_left_to_right_on_any_page(unserved: Visitor) -> None:
+    page = unserved.page
+    page.add_init_script(ALWAYS_THE_SAME)
+    unserved.open()
+    pictures = []
+    for direction in ("ltr", "rtl"):
+        page.evaluate(f"document.documentElement.dir = '{direction}'")
+        unserved.button("Otra imagen").click()
+        pictures.append(page.locator("canvas").evaluate("canvas => canvas.toDataURL()"))
+
+    assert page.evaluate("getComputedStyle(document.querySelector('canvas')).direction") == "rtl"
+    assert pictures[0] == pictures[1]
+
+
+PARTS = re.findall(r'data-part="([\w-]+)"', HTML)
+OBLIGATORY = {"fields", "summary", "submit"}
+AROUND = {"outcome", "send"}
+"""Parts that hold obligatory ones."""
+WITHOUT = """([selector, isAround]) => document.addEventListener("readystatechange", () => {
+  const element = document.querySelector(selector);
+  element?.replaceWith(...(isAround ? element.children : []));
+})"""
+"""Before the module runs, that element is taken out of the page, or taken off from around what it holds."""
+
+
+def leave_out(visitor: Visitor, selector: str, *, is_around: bool = False) -> list[str]:
+    """Open the page without that element; returns what the console will say."""
+    said: list[str] = []
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            said.append(message.text)
+
+    visitor.page.on("console", hear)
+    visitor.page.add_init_script(f"{ALWAYS_THE_SAME} ({WITHOUT})({json.dumps([selector, is_around])});")
+    visitor.open()
+    return said
+
+
+@pytest.mark.parametrize("part", sorted({*PARTS} - OBLIGATORY))
+def test_a_part_may_be_left_out(unserved: Visitor, part: str) -> None:
+    unserved.is_answered(500, error("internal_error"))
+    leave_out(unserved, f"[data-part={part}]", is_around=part in AROUND)
+    expect(unserved.part(part)).to_have_count(0)
+    unserved.send()  # nothing is filled in
+    expect(unserved.error("nombre")).to_have_text("Escriba su nombre.")
+    if part == "faults":
+        expect(unserved.field("form_type").first).to_be_focused()
+    unserved.choose("ventas")
+    for name, value in (FIELDS | {"email": "maria@gmial.com"}).items():
+        unserved.field(name).fill(value)
+    if part not in {"slip", "meant"}:
+        unserved.field("email").fill("maria@gmail.com")
+    code = unserved.page.locator("[name=captcha_input]:enabled")
+    if code.count():
+        code.fill(CODE)
+    unserved.send()
+    unserved.sees_a_summary(DOUBT)
+    unserved.wait()
+    unserved.is_answered()
+    unserved.page.locator(".send button:visible, [data-part=submit]:visible").first.click()
+
+    title = unserved.page.get_by_text(SENT) if part != "end-title" else unserved.part("end-text")
+    expect(title).to_be_visible()
+    assert len(unserved.posts) == 2
+    assert ("captcha_expected" in (unserved.posts[1].post_data or "")) == bool(code.count())
+
+
+@pytest.mark.parametrize(
+    ("selector", "named"),
+    [
+        *((f"[data-part={part}]", f"[data-part={part}]") for part in sorted(OBLIGATORY)),
+        *((f"label:has([name={name}]), [name={name}]", f"[name={name}]") for name in ("email",)),
+        ("[role=radiogroup]", "[name=form_type]"),
+        ("#contact-texts", "#contact-texts"),
+        (".contact-form", "div.contact-form"),
+    ],
+)
+def test_without_what_it_needs_the_form_stays_as_it_is_and_says_why(
+    unserved: Visitor, selector: str, named: str
+) -> None:
+    said = leave_out(unserved, selector, is_around=selector == ".contact-form")
+
+    expect(unserved.part("plain")).to_be_visible()
+    assert unserved.page.locator("[data-part=captcha]:enabled").count() == 0
+    (message,) = said
+    assert named in message
+
+
+def test_the_focus_of_a_notice_that_goes_comes_to_the_button(unserved: Visitor) -> None:
+    unserved.is_answered(429, error("rate_limit"))
+    unserved.fill_and_send()
+    expect(unserved.summary).to_be_focused()
+    unserved.wait()
+
+    expect(unserved.status).to_have_text(COUNTDOWN_ENDS)
+    expect(unserved.button("Enviar solicitud")).to_be_focused()
+
+
+MOUNT = """async () => {
+  window.init ??= (await import(new URL("contact-form.js", location))).init;
+  window.place ??= document.querySelector("main");
+  const [original] = document.getElementsByClassName("contact-form");
+  window.markup ??= original.cloneNode(true);
+  original?.remove();
+  const copy = markup.cloneNode(true);
+  place.append(copy);
+  window.release = init(copy.querySelector("form"));
+}"""
+UNMOUNT = "() => { release(); place.lastElementChild.remove(); }"
+
+
+def test_a_form_that_is_let_go_leaves_nothing(unserved: Visitor, website: Website) -> None:
+    page = unserved.page
+    website.edits["index.html"] = lambda text: text.replace('type="module" src', 'type="text/plain" src')
+    unserved.open()
+    devtools = page.context.new_cdp_session(page)
+
+    def nodes() -> Any:
+        devtools.send("HeapProfiler.collectGarbage")
+        return devtools.send("Memory.getDOMCounters")["nodes"]
+
+    def mount_and_unmount() -> None:
+        page.evaluate("history.replaceState({contactForms: {'contact-form': {until: Date.now() + 3600e3}}}, '')")
+        page.evaluate(MOUNT)
+        page.evaluate(UNMOUNT)
+
+    mount_and_unmount()
+    before = nodes()
+    for _ in range(20):
+        mount_and_unmount()
+    assert nodes() < before + 250, "as many as in one form"
+
+
+def test_a_form_that_is_let_go_gives_the_page_its_title_back(unserved: Visitor) -> None:
+    page = unserved.page
+    page.evaluate(MOUNT)
+    unserved.is_answered()
+    for title in ("Contacto comercial", "Otra página"):
+        unserved.fill_and_send()
+        unserved.sees_the_end()
+        expect(page.locator("#contact-intro")).to_be_hidden()
+        if title == "Otra página":
+            page.evaluate("document.title = 'Otra página'")
+        page.evaluate(UNMOUNT)
+        expect(page).to_have_title(title)
+        expect(page.locator("#contact-intro")).to_be_visible()
+        page.evaluate("history.replaceState(null, '')")  # as a router goes on to another page
+        page.evaluate(MOUNT)
+
+
+def test_what_a_form_that_is_let_go_sends_arrives(visitor: Visitor, mail_server: SmtpServer) -> None:
+    visitor.page.evaluate(MOUNT)
+    visitor.page.evaluate("() => { const { form } = document.querySelector('[name=email]'); release(); init(form); }")
+    visitor.fill()
+    with visitor.page.expect_response("**/contact"):
+        visitor.send()
+        visitor.page.evaluate(UNMOUNT)
+
+    assert "Nombre: María Ñúñez" in lines_of(mail_server)
+    assert len(visitor.posts) == 1
+    expect(visitor.page).to_have_title("Contacto comercial")
+
+
+TAKEN = ["email", "nombre", "mensaje", "progress", *re.findall(r'<(?:input|select|textarea) id="([\w-]+)"', HTML)]
+NEWSLETTER = "".join(f'<label for="{name}">Boletín {name}</label><input id="{name}">' for name in TAKEN)
+"""Somebody else's fields, with the form's own ids and with those that everybody takes."""
+
+
+def test_another_form_with_the_same_ids_costs_no_message(
+    visitor: Visitor, website: Website, mail_server: SmtpServer
+) -> None:
+    website.edits["index.html"] = lambda page: page.replace("<main>", f"<main><form>{NEWSLETTER}</form>")
+    visitor.open()
+    visitor.fill(nombre="x" * 201)
+    visitor.send()
+    visitor.sees_a_fault_at("nombre", "Nombre y apellidos: escriba 200 caracteres como máximo.")
+    visitor.field("nombre").fill("María")
+    visitor.send()
+    visitor.sees_the_end()
+    assert "Nombre: María" in lines_of(mail_server)
+    expect(visitor.page.locator("pre")).to_contain_text("Nombre y apellidos: María")
+
+
+def test_no_id_of_the_form_is_one_that_others_take() -> None:
+    ids = re.findall(r'\b(?:id|for|aria-describedby|aria-labelledby)="([^"]+)"', HTML)
+
+    assert ids
+    assert [name for name in ids if not name.startswith("contact-")] == []
+
+
+NO_HISTORY = "history.replaceState = () => { throw new DOMException('', 'SecurityError'); };"
+
+
+def test_a_frame_without_a_history_sends_and_asks(unserved: Visitor) -> None:
+    unserved.page.add_init_script(NO_HISTORY)
+    unserved.is_answered(500, error("internal_error"))
+    unserved.open()
+    unserved.fill_and_send()
+    unserved.sees_a_summary(DOUBT)
+    unserved.is_answered()
+    unserved.wait()
+    unserved.send(AGAIN)
+    unserved.sees_the_end()
+    assert "aviso=Puede+estar+repetida" in (unserved.posts[1].post_data or "")
+
+
+def test_a_page_in_another_encoding_sends_utf_8_without_the_module(
+    browser: Browser, website: Website, relay: Relay, mail_server: SmtpServer
+) -> None:
+    with browser.new_context(java_script_enabled=False) as context:
+        plain = Visitor(context.new_page(), website.address(relay.server_port))
+        html = HTML.replace("127.0.0.1:8000", f"127.0.0.1:{relay.server_port}").replace("utf-8", "windows-1252", 1)
+        headers = {"Content-Type": "text/html; charset=windows-1252"}
+        plain.page.route(
+            plain.url, lambda route: route.fulfill(body=html.encode("cp1252", "xmlcharrefreplace"), headers=headers)
+        )
+        plain.open()
+        plain.choose("demo")
+        for name, value in (FIELDS | {"nombre": "Юлия Ñúñez"}).items():
+            plain.field(name).fill(value)
+        plain.send()
+        expect(plain.page.locator("body")).to_contain_text(ACCEPTED)
+
+    assert "Nombre: Юлия Ñúñez" in lines_of(mail_server)
+
+
+def test_letters_of_full_width_are_letters(unserved: Visitor) -> None:
+    unserved.is_answered()
+    unserved.fill()
+    wide = "".join(chr(ord(character) + 0xFEE0) for character in unserved.hear_captcha())
+    unserved.field("captcha_input").fill(wide)
+    unserved.send()
+    unserved.sees_the_end()
