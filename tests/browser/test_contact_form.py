@@ -19,7 +19,7 @@ from tests.mail.server import SmtpServer, parse
 
 OWN_FIELDS = {
     "ventas": {"tema": "Integración técnica"},
-    "onboarding": {"sector": "Restaurantes y hotelería", "volumen_mensual": "De 10.000 a 50.000 €"},
+    "onboarding": {"sector": "Hostelería y restauración", "volumen_mensual": "De 10.000 a 50.000 €"},
     "distribuidor": {"tipo_de_partner": "Revendedor"},
 }
 """What only this form type asks."""
@@ -50,7 +50,7 @@ def test_each_kind_of_form_arrives_field_by_field(visitor: Visitor, mail_server:
     assert parse(arrival)["Reply-To"] == "María Ñúñez <maria@example.com>"
     reference = parse(arrival)["X-Reference"]
     assert parse(arrival)["Subject"] == f"{FORM_TITLES[kind].short}: Comercio Ejemplo S.L. · {reference}"
-    expect(visitor.confirmation).to_contain_text(f"{reference} Número de referencia.")
+    expect(visitor.confirmation).to_contain_text(f"{reference} Referencia. Téngala a mano")
     assert lines_of(mail_server) == [
         f"Referencia: {reference}",
         "",
@@ -81,7 +81,7 @@ def test_a_confirmation_that_comes_back_can_be_corrected(visitor: Visitor, mail_
     visitor.sees_the_end()
     comes_back(visitor.page)
     visitor.sees_the_end()
-    expect(visitor.confirmation).to_contain_text("Le escribiremos a maria@exmaple.com.")
+    expect(visitor.confirmation).to_contain_text("Le responderemos a maria@exmaple.com en un día hábil.")
     reference = parse(mail_server.arrivals[0])["X-Reference"]
     expect(visitor.confirmation).to_contain_text(reference)
 
@@ -103,7 +103,7 @@ def test_a_confirmation_that_comes_back_can_be_corrected(visitor: Visitor, mail_
     visitor.send()
 
     visitor.sees_the_end()
-    expect(visitor.confirmation).to_contain_text("Le escribiremos a maria@example.com")
+    expect(visitor.confirmation).to_contain_text("Le responderemos a maria@example.com")
     assert {f"Aviso: {note}", "Nombre: María Ñúñez"} <= set(lines_of(mail_server, 1))
 
     # Another request corrects nothing, and waits for the quota of the first.

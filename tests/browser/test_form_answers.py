@@ -40,12 +40,12 @@ class Kind(NamedTuple):
     has_id: bool = True
 
 
-WAIT = Kind("Espere unos segundos para enviarla", "Podrá enviarla cuando termine la espera.", has_id=False)
+WAIT = Kind("Espere unos segundos para enviar su solicitud", "", has_id=False)
 DENIED = Kind("Su solicitud no se ha enviado", "Lo que ha escrito sigue aquí.", AGAIN)
 UNKNOWN = Kind(DOUBT, ASKED_AGAIN, AGAIN)
 SITE = Kind("No podemos recibir su solicitud por esta página", "Póngase en contacto con nosotros por otro medio.")
 UNAVAILABLE = "El servicio no está disponible en este momento o no ha respondido como debía."
-MANY = "Llegan muchas peticiones desde la misma conexión a internet que usted usa."
+MANY = "Llegan muchas peticiones desde su misma conexión a internet."
 
 
 def error(code: str, **details: Any) -> str:
@@ -151,7 +151,7 @@ def test_the_quota_is_waited_for_with_a_countdown(visit: Visit, service: Server)
     with visitor.page.expect_response(lambda response: response.status == 429) as refused:
         visitor.send()
 
-    visitor.sees_a_summary(WAIT.title, "otra solicitud desde la misma conexión a internet que usted usa.")
+    visitor.sees_a_summary(WAIT.title, "otra solicitud desde su misma conexión a internet.")
     expect(visitor.status).to_have_text(COUNTDOWN)
     expect(visitor.button("Enviar solicitud")).to_be_disabled()
     announced, shown = visitor.status.inner_text(), visitor.progress.inner_text()
@@ -204,7 +204,7 @@ def test_a_message_that_is_kept_is_at_its_end(visit: Visit, tmp_path: Path) -> N
 
         visitor.sees_the_end("Hemos guardado su solicitud")
         expect(visitor.confirmation).to_contain_text("No tiene que enviarla otra vez.")
-        expect(visitor.confirmation).to_contain_text("Le escribiremos a maria@example.com.\n", use_inner_text=True)
+        expect(visitor.confirmation).to_contain_text("Le responderemos a maria@example.com.\n", use_inner_text=True)
         (kept,) = mailbox.Maildir(tmp_path / "mail", create=False)
         expect(visitor.confirmation).to_contain_text(kept["X-Reference"])
         expect(visitor.part("term")).to_be_hidden()
