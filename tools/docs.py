@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tools import ROOT, document, pages, put_all, snapshot
+from tools import ROOT, document, element, pages, put_all, snapshot
 
 FILES: dict[str, Callable[[str], str]] = {
     "static/openapi.json": document.document,
     "tests/contract/snapshot.txt": snapshot.snapshot,
     "README.md": pages.readme,
     "docs/settings.md": pages.settings,
+    "docs/contact-form/contact-form-element.js": element.element,
     "deploy/public-web-interface.env": pages.example,
     "deploy/nginx/snippets/answers.conf": pages.nginx_answers,
     "deploy/nginx/snippets/http.conf": pages.nginx_maps,

@@ -50,6 +50,7 @@ export function init(form) {
   const root = /** @type {HTMLElement} */ (form.closest(".contact-form"));
   const json = root?.querySelector("[type$=json]") ?? document.getElementById("contact-texts");
   const missing = NEEDED.filter((selector) => !form.querySelector(selector));
+  if (!form.getAttribute("action")) missing.push("action");
   if (!root) missing.push("div.contact-form");
   if (!json) missing.push("#contact-texts");
   if (missing.length) {

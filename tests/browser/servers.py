@@ -15,10 +15,19 @@ FOLDER = ROOT / "docs" / "contact-form"
 """The Content-Security-Policy under which the example promises to work."""
 
 
+EXAMPLES = re.findall("(?s)```html\n(.*?)```", (FOLDER / "README.md").read_text())
+"""The markup that the example tells a website to write: the element, and a field of its own."""
 LANDING = "portada.html"
-LANDING_PAGE = """<!doctype html><html lang="es"><title>Portada</title>
-<script type="module" src="contact-form.js"></script><a href="./">Contacto</a>"""
-"""Another page of the website, to which its advertisements lead."""
+"""A page of the website to which its advertisements lead."""
+ELEMENT = "elemento.html"
+"""A page with the element in place of the copy."""
+PAGES = {
+    LANDING: """<!doctype html><html lang="es"><title>Portada</title>
+<script type="module" src="contact-form.js"></script><a href="./">Contacto</a>""",
+    ELEMENT: f"""<!doctype html><html lang="es"><meta charset="utf-8"><title>Contacto comercial</title>
+<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,"><main><h1>Contacto</h1>{EXAMPLES[0]}</main>""",
+}
+SERVICE = re.compile('(?<= action=")https?://[^/"]+')
 
 
 class Website(ThreadingHTTPServer):
@@ -39,12 +48,8 @@ class _Page(SimpleHTTPRequestHandler):
     def do_GET(self) -> None:
         _, port, name = urlsplit(self.path).path.split("/", 2)
         file, service = name or "index.html", f"http://127.0.0.1:{port}"
-        text = (
-            LANDING_PAGE
-            if file == LANDING
-            else (FOLDER / file).read_text().replace('action="http://127.0.0.1:8000', f'action="{service}')
-        )
-        body = self.server.edits.get(file, str)(text).encode()
+        text = SERVICE.sub(service, PAGES.get(file) or (FOLDER / file).read_text())
+        body = self.server.edits.get(file, str)(text.replace('="/contact', '="contact')).encode()
         self.send_response_only(200)
         self.send_header("Content-Type", f"{self.guess_type(file)}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qsl
 
@@ -11,7 +10,7 @@ from playwright.sync_api import BrowserContext, expect
 
 from app.contact.antispam import MAX_AGE_SECONDS, MIN_AGE_SECONDS
 from app.contact.schema import validate
-from tests.browser.servers import FOLDER, Website
+from tests.browser.servers import EXAMPLES, Website
 from tests.browser.visitor import SMALL_PHONE, Visitor, adding, lines_of
 from tests.mail.server import SmtpServer
 
@@ -45,7 +44,7 @@ def test_the_form_and_the_service_refuse_the_same_addresses(unserved: Visitor) -
     assert unserved.posts == []
 
 
-(CITY,) = re.findall("(?s)```html\n(.*?)```", (FOLDER / "README.md").read_text())
+_, CITY = EXAMPLES
 """A field of its own, as the example tells a website to add one."""
 
 

@@ -1,0 +1,7 @@
+export {};
+
+declare global {
+  interface HTMLElementTagNameMap {
+    "contact-form": HTMLElement;
+  }
+}
