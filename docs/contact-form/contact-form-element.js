@@ -140,14 +140,18 @@ aria-describedby="contact-form-mensaje-count" data-missing="Escriba qué quiere 
 <p class="help" id="contact-form-captcha-help">Escriba los cinco caracteres de la imagen. Puede usar minúsculas.</p>
 <div class="captcha">
 <canvas data-part="image" translate="no" role="img" aria-label="Imagen con los cinco caracteres del código"></canvas>
+<button type="button" class="quiet icon" data-part="renew" title="Otra imagen">
+<svg viewBox="0 0 24 24" aria-hidden="true"><path d="M20 12a8 8 0 1 1-2.3-5.7L20 8.5M20 3v5.5h-5.5"/></svg>
+<span class="visually-hidden">Otra imagen</span>
+</button>
+<button type="button" class="quiet icon" data-part="listen" title="Escuchar el código" hidden>
+<svg viewBox="0 0 24 24" aria-hidden="true"><path d="M4 9.5v5h3.5L12 18.5v-13L7.5 9.5zM15.5 9a4 4 0 0 1 0 6M18 6a8 8 0 0 1 0 12"/></svg>
+<span class="visually-hidden">Escuchar el código</span>
+</button>
 <input id="contact-form-captcha_input" name="captcha_input" autocomplete="off" autocapitalize="none" autocorrect="off"
 spellcheck="false" translate="no" maxlength="5" required aria-describedby="contact-form-captcha-help"
 data-missing="Escriba los cinco caracteres de la imagen."
 data-invalid="El código no coincide con la imagen. Revíselo o pida otra imagen.">
-<button type="button" class="quiet" data-part="renew">Otra imagen</button>
-<button type="button" class="quiet" data-part="listen" hidden>
-Escuchar<span class="visually-hidden"> el código</span>
-</button>
 </div>
 <p class="help">Si no puede leer la imagen, escríbanos a <a data-part="email" href="mailto:ventas@example.com">ventas@example.com</a>.</p>
 </fieldset>
@@ -178,15 +182,14 @@ caracteres): <code translate="no"></code></small>
 <p class="reference"><strong data-part="reference" translate="no"></strong>
 Referencia. Téngala a mano si vuelve a escribirnos.</p>
 <p>Le responderemos a <strong data-part="address" translate="no"></strong><span data-part="term"> en un día
-hábil</span>.</p>
-<button type="button" class="quiet" data-part="correct">Corregir el correo</button>
+hábil</span>. <button type="button" class="link" data-part="correct">Corregir el correo</button></p>
 <details>
 <summary>Copia de su solicitud</summary>
 <pre data-part="copy" translate="no"></pre>
 <button type="button" class="quiet" data-part="copy-button">Copiar</button> <span data-part="copied"></span>
 </details>
 <div class="send">
-<a data-part="home" href="/">Volver a la página principal</a>
+<a class="button" data-part="home" href="/">Volver a la página principal</a>
 <button type="button" class="quiet" data-part="restart">Enviar otra solicitud</button>
 </div>
 </section>

@@ -572,11 +572,11 @@ export function init(form) {
     canvas.height = canvas.clientHeight * devicePixelRatio;
     const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     const room = canvas.width / (CAPTCHA_LENGTH + 0.5); // a quarter free at each end
-    pen.textAlign = "center";
+    [pen.textAlign, pen.textBaseline] = ["center", "middle"];
     pen.fillStyle = getComputedStyle(canvas).color;
-    pen.font = `${room}px Georgia, serif`;
+    pen.font = `${Math.min(room * 1.1, canvas.height * 0.6)}px Georgia, serif`;
     [...code].forEach((character, index) => {
-      pen.fillText(character, room * (index + 0.75), canvas.height * (0.6 + Math.random() / 5), room * 0.8);
+      pen.fillText(character, room * (index + 0.75), canvas.height * (0.45 + Math.random() / 6), room * 0.8);
     });
   }
 

@@ -204,7 +204,9 @@ def test_a_message_that_is_kept_is_at_its_end(visit: Visit, tmp_path: Path) -> N
 
         visitor.sees_the_end("Hemos guardado su solicitud")
         expect(visitor.confirmation).to_contain_text("No tiene que enviarla otra vez.")
-        expect(visitor.confirmation).to_contain_text("Le responderemos a maria@example.com.\n", use_inner_text=True)
+        expect(visitor.confirmation).to_contain_text(
+            "Le responderemos a maria@example.com. Corregir el correo\n", use_inner_text=True
+        )
         (kept,) = mailbox.Maildir(tmp_path / "mail", create=False)
         expect(visitor.confirmation).to_contain_text(kept["X-Reference"])
         expect(visitor.part("term")).to_be_hidden()
