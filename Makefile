@@ -52,7 +52,7 @@ check: need-check $(VENV)/.dev $(NPM) ## Run the linters and tests that every ch
 	$(RUN) coverage erase
 	@$(MAKE) --jobs=$(or $(JOBS),2) --keep-going --output-sync=target $(CHECKS) MEASURED="coverage run -m pytest"
 	$(RUN) coverage combine --quiet && $(RUN) coverage report && $(RUN) coverage report --include=app/ratelimit/shared.py
-nightly: need-nightly $(VENV)/.dev $(NPM) ## Run what takes too long for each change: more load, Firefox, DKIM, Prometheus (20 minutes)
+nightly: need-nightly $(VENV)/.dev $(NPM) ## Run what takes too long for each change: more load, Firefox, WebKit, DKIM, Prometheus (20 minutes)
 	PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going test test-deploy test-browser test-mta test-monitoring test-attack; status=$$?; \
 	$(MAKE) --keep-going test-message test-container test-bounds fuzz && exit $$status
 lint: $(VENV)/.dev ## Run the linters and the type checker
