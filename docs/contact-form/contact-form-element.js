@@ -36,7 +36,7 @@ class ContactForm extends HTMLElement {
 
 const MARKUP = String.raw`
 <div lang="es" class="contact-form">
-<form id="contact-form" class="rows" method="post" accept-charset="utf-8">
+<form id="contact-form" class="rows" method="post" accept-charset="utf-8" data-hx-boost="false">
 <div data-part="faults" class="notice" role="alert" tabindex="-1" hidden>
 <strong>Revise estos datos antes de enviar la solicitud:</strong>
 <ul></ul>

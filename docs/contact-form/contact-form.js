@@ -91,8 +91,6 @@ export function init(form) {
   let sending = new AbortController();
   let countdown = 0;
   let announcement = 0;
-  let pageTitle = "";
-  let ownTitle = "";
   /** @type {any} */
   let state = history.state?.contactForms?.[form.id] ?? {};
 
@@ -251,11 +249,11 @@ export function init(form) {
     }
   }
 
-  /** The page's own, without a text. */
+  /** The page's own, without a text. A page that was kept brings along which one that is. */
   function setTitle(text = "{title}") {
-    if (document.title !== ownTitle) pageTitle = document.title;
-    document.title = fill(text, { title: pageTitle });
-    ownTitle = document.title;
+    if (document.title !== root.dataset.shownTitle) root.dataset.title = document.title;
+    document.title = fill(text, root.dataset);
+    root.dataset.shownTitle = document.title;
   }
 
   /** Post as plain forms do, which needs no preflight. @param {URLSearchParams} body */

@@ -91,6 +91,21 @@ def test_a_page_that_swaps_its_content_has_a_form_that_lives(
     element.sees_the_end()
 
 
+def test_a_page_that_was_kept_keeps_its_own_title(element: Visitor) -> None:
+    page, title = element.page, "Contacto comercial"
+    for _ in range(2):
+        element.send()
+        expect(page).to_have_title(f"Error: {title}")
+        page.evaluate("""() => {
+          const [element] = document.getElementsByTagName("contact-form");
+          const [copy, title] = [element.cloneNode(true), document.title];
+          element.remove();
+          document.title = title;
+          document.querySelector("main").append(copy);
+        }""")
+    expect(page).to_have_title(title)
+
+
 def test_an_element_that_is_left_while_it_sends_comes_back_alive(element: Visitor, mail_server: SmtpServer) -> None:
     """As Turbo does with a page that is left and returned to."""
     page = element.page

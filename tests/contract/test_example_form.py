@@ -101,6 +101,7 @@ PAGE_FACTS: dict[str, tuple[Any, Any]] = {
         set(),
     ),
     "how it is sent": (FORM["method"], "post"),
+    "htmx would send it, too": (FORM["data-hx-boost"], "false"),
     "what the page needs": (ADDRESSES - LINKS, FILES),
 }
 MODULE_FACTS: dict[str, tuple[Any, Any]] = {
