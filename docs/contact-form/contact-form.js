@@ -164,7 +164,7 @@ export function init(form) {
   on(form, "input", ({ target }) => setFault(target.name));
   on(form, "input", ({ target }) => (slip.hidden ||= target === email)); // later, it would move what is clicked
   on(form, "input", ({ target }) => countCharacters(target));
-  on(matchMedia("(prefers-color-scheme: dark)"), "change", drawCaptcha);
+  on(image, "transitionend", drawCaptcha); // the visitor or the website has changed between light and dark
   const resizes = new ResizeObserver(drawCaptcha);
   resizes.observe(image);
   return release;

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 from app.api.contact import ACCEPTED
 from tests.browser.conftest import Visit
@@ -15,6 +16,7 @@ from tests.browser.servers import FOLDER, Relay, Website
 from tests.browser.test_form_answers import error
 from tests.browser.visitor import AGAIN, COUNTDOWN_ENDS, DOUBT, FIELDS, Visitor, lines_of
 from tests.mail.server import SmtpServer
+from tests.waiting import wait_until
 
 HTML = (FOLDER / "index.html").read_text()
 SENT = "Hemos recibido su solicitud"
@@ -50,6 +52,23 @@ def test_the_code_is_drawn_from_left_to_right_on_any_page(unserved: Visitor) -> 
 
     assert page.evaluate("getComputedStyle(document.querySelector('canvas')).direction") == "rtl"
     assert pictures[0] == pictures[1]
+
+
+THEMES: dict[str, Callable[[Page], object]] = {
+    "system's": lambda page: page.emulate_media(color_scheme="dark"),
+    "website's": lambda page: page.evaluate("document.documentElement.style.colorScheme = 'dark'"),
+}
+BRIGHTEST = """canvas => Math.max(...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data
+  .filter((_, index) => index % 4 == 0))"""
+"""The brightness of the letters; around them, the picture has no colour."""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_code_is_drawn_anew_when_the_theme_changes(unserved: Visitor, theme: str) -> None:
+    canvas = unserved.page.locator("canvas")
+    assert canvas.evaluate(BRIGHTEST) < 100
+    THEMES[theme](unserved.page)
+    wait_until(lambda: canvas.evaluate(BRIGHTEST) > 150)
 
 
 PARTS = re.findall(r'data-part="([\w-]+)"', HTML)
