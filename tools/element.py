@@ -8,7 +8,7 @@ from tools import ROOT, put
 
 PAGE = ROOT / "docs" / "contact-form" / "index.html"
 OWN = re.compile(r"""<!--.*?-->|\s+data-intro="[^"]*"|\s+action="[^"]*"|(?<=\n)\s+""", re.DOTALL)
-"""What belongs to the page, and what only people read."""
+"""The attributes that only the page has, the comments and the indentation: none of them is copied."""
 
 
 def element(module: str) -> str:
