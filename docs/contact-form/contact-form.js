@@ -170,6 +170,7 @@ export function init(form) {
   return release;
 
   function release() {
+    if (life.signal.aborted) return; // the form may have another life by now
     life.abort();
     resizes.disconnect();
     clearInterval(countdown);
@@ -366,11 +367,11 @@ export function init(form) {
   }
 
   function summarize(kind = "", lines = [""], id = "") {
-    const [head, advice, technical, identifier] = /** @type {any} */ (summary.children);
+    const [head, advice, technical, identifier = document.createElement("p")] = /** @type {any} */ (summary.children);
     summary.dataset.error = kind;
-    [head, advice, technical].forEach((place, index) => (place.textContent = lines[index] ?? ""));
+    [head, advice, technical].forEach((place, index) => place?.replaceChildren(lines[index] ?? ""));
     identifier.hidden = !id;
-    identifier.lastElementChild.textContent = id;
+    identifier.lastElementChild?.replaceChildren(id);
     summary.hidden = false;
     summary.focus();
     reveal(outcome, summary);
@@ -635,4 +636,4 @@ if (type === "navigate" && history.state?.contactForms) {
   // In Chromium, a link to the page that is open keeps the state of what has been left.
   history.replaceState({ ...history.state, contactForms: undefined }, "");
 }
-for (const form of document.forms) if (form.querySelector("[data-part]")) init(form);
+for (const form of document.forms) if (form.querySelector("[data-part=fields], [data-part=submit]")) init(form);

@@ -125,6 +125,16 @@ def test_a_part_may_be_left_out(unserved: Visitor, part: str) -> None:
     assert ("captcha_expected" in (unserved.posts[1].post_data or "")) == bool(code.count())
 
 
+@pytest.mark.parametrize("line", ["strong", "p", "small", "small:last-child", "code"])
+def test_a_line_of_the_summary_may_be_left_out(unserved: Visitor, line: str) -> None:
+    unserved.is_answered(500, error("internal_error"))
+    said = leave_out(unserved, f"[data-part=summary] {line}")
+    unserved.fill_and_send()
+    expect(unserved.summary).to_be_focused()
+    expect(unserved.part("question")).to_be_visible()
+    assert [text for text in said if "500" not in text] == []
+
+
 @pytest.mark.parametrize(
     ("selector", "named"),
     [
@@ -219,6 +229,16 @@ def test_what_a_form_that_is_let_go_sends_arrives(visitor: Visitor, mail_server:
     assert "Nombre: María Ñúñez" in lines_of(mail_server)
     assert len(visitor.posts) == 1
     expect(visitor.page).to_have_title("Contacto comercial")
+
+
+def test_what_ended_one_life_of_a_form_does_not_end_the_next(unserved: Visitor) -> None:
+    unserved.page.evaluate(MOUNT)
+    unserved.page.evaluate("() => { const end = release; end(); init(place.querySelector('form')); end(); }")
+    assert unserved.page.evaluate("init(place.querySelector('form')) !== release")
+    unserved.is_answered()
+    unserved.fill_and_send()
+    unserved.sees_the_end()
+    expect(unserved.page.locator("#contact-intro")).to_be_hidden()
 
 
 TAKEN = ["email", "nombre", "mensaje", "progress", *re.findall(r'<(?:input|select|textarea) id="([\w-]+)"', HTML)]
