@@ -9,7 +9,7 @@ from typing import Any
 from app.logs import drop_exception_text, logging_config
 from app.mail.spool import require_mail_dir
 from app.metrics import require_metrics
-from app.metrics.listener import metrics_listener, require_free
+from app.metrics.listener import metrics_listeners, open_metrics_listener, require_free
 from app.ratelimit.storage import create_storage
 from app.release import RELEASE
 from app.settings import Settings
@@ -53,7 +53,12 @@ header_map = "refuse"
 # Each service on a machine would have a control socket, and each would have to be protected.
 control_socket_disable = True
 
-if "--check-config" in sys.argv:  # gunicorn runs no hooks then, and the operator sees only errors
+if "--check-config" in sys.argv:  # gunicorn runs no hooks then, and the operator sees only what is wrong
+    logging.basicConfig(format="%(levelname)s: %(message)s")
+    if settings.metrics_bind:
+        open_metrics_listener(settings.metrics_bind, beside_another=True)
+        for listener in metrics_listeners:
+            listener.close()  # else a scrape could end here
     logging.disable()
     require_mail_dir(settings.mail_dir)
 
@@ -62,15 +67,14 @@ def on_starting(_server: Any) -> None:
     """Stop the start when MAIL_DIR takes no message. A reload goes on: mail is delivered even with a full disk."""
     require_mail_dir(settings.mail_dir)
     logger = logging.getLogger("gunicorn.error")
-    # gunicorn sets this variable for the new master of an upgrade, which listens with the old one.
+    # gunicorn sets this variable for the new master of an upgrade (USR2), which listens with the old one.
     is_upgrade = "GUNICORN_PID" in os.environ
     # gunicorn itself would try for five seconds, with a line for each, and would not name the setting.
     if not is_upgrade and not settings.bind.startswith("unix:"):
         require_free("BIND", settings.bind)
     if settings.metrics_bind:
-        if not is_upgrade:
-            require_free("METRICS_BIND", settings.metrics_bind)
-        metrics_listener(settings.metrics_bind)
+        open_metrics_listener(settings.metrics_bind, beside_another=is_upgrade)
+    if metrics_listeners:
         logger.info("Metrics at: http://%s", settings.metrics_bind)
     logger.info("Public web interface %s", RELEASE)
 
@@ -80,8 +84,8 @@ def post_worker_init(_worker: Any) -> None:
     from wsgi import app  # noqa: PLC0415 - gunicorn has loaded it by now, perhaps in an operator's own module
 
     app.extensions["background"].start()
-    if settings.metrics_bind:
-        app.extensions["metrics"].serve(metrics_listener(settings.metrics_bind))
+    for listener in metrics_listeners:
+        app.extensions["metrics"].serve(listener)
     # Until here an exception can only tell the operator why the start failed. From here on it can quote a visitor.
     logging.getLogger("gunicorn.error").addFilter(drop_exception_text)
 

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -60,7 +61,7 @@ for word; do
     fi
 done
 cd "$WorkingDirectory" &&
-    exec env -i PATH="$PATH" bash -c 'set -a && . "$0" && exec "$@"' "$EnvironmentFile" "${arguments[@]}"
+    exec env -i PATH="$PATH" ${Environment-} bash -c 'set -a && . "$0" && exec "$@"' "$EnvironmentFile" "${arguments[@]}"
 """
 
 
@@ -80,7 +81,11 @@ class Machine:
         (directory / "command").symlink_to("current/deploy/public-web-interface")
         for program, does in {"flask": "-m flask", "gunicorn": "-m gunicorn", "pip": "-m pip", "python": ""}.items():
             write_program(release / ".venv" / "bin" / program, f'exec {sys.executable} {does} "$@"')
-        for program, script in {"id": ID, "sudo": SUDO, "systemd-run": SYSTEMD_RUN}.items():
+        self.binds = [f"127.0.0.1:{free_port()}" for _ in range(2)]  # METRICS_BIND of each instance
+        shown = "\n\n".join(f"BIND=unix:/run/sock METRICS_BIND={bind}" for bind in self.binds)
+        asked = """test "$*" = "show -P Environment public-web-interface@*" || exit 1"""
+        systemctl = f"{asked}\necho '{shown}'"
+        for program, script in {"id": ID, "sudo": SUDO, "systemd-run": SYSTEMD_RUN, "systemctl": systemctl}.items():
             self.play(program, script)
         script = (DEPLOY / "public-web-interface").read_text()
         for there, here in ((COMMAND, "command"), (SETTINGS, "env")):
@@ -200,6 +205,27 @@ def test_what_comes_of_a_command(machine: Machine, user: int, typed: Typed) -> N
     assert re.fullmatch(said, errors, re.DOTALL), errors
     assert server.arrivals == []
     assert sorted(machine.mail_dir.rglob("*")) == before
+
+
+@pytest.mark.parametrize("instance", [0, 1])
+def test_a_check_names_an_address_of_the_metrics_that_another_program_has(machine: Machine, instance: int) -> None:
+    machine.settings()
+    host, _, port = machine.binds[instance].partition(":")
+    with socket.create_server((host, int(port))):
+        status, shown, said = machine.type("check", user=ROOT_USER)
+
+    assert (status, shown) == (0, "The settings can be used.\n")
+    assert [line.partition(": Address already in use")[0] for line in said.splitlines()] == [
+        f"ERROR: there are no metrics: METRICS_BIND={machine.binds[instance]!r}"
+    ]
+
+
+def test_a_check_names_a_fault_that_each_instance_would_meet_once(machine: Machine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        machine.settings(METRICS_BIND=f"127.0.0.1:{taken.getsockname()[1]}")
+        status, _, said = machine.type("check", user=ROOT_USER)
+
+    assert (status, said.count("\n")) == (0, 1)
 
 
 @pytest.mark.parametrize("words", ALLOWED)

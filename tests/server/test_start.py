@@ -61,18 +61,41 @@ def test_what_is_wrong_stops_the_start_with_a_line_for_each_fault(
     assert [text for text, line in zip(said, lines, strict=True) if text in line] == said
 
 
-@pytest.mark.parametrize("name", ["BIND", "METRICS_BIND"])
-def test_an_address_that_is_taken_stops_the_start_at_once(tmp_path: Path, name: str) -> None:
-    with socket.create_server(("127.0.0.1", 0), reuse_port=True) as taken:
-        port = taken.getsockname()[1]
-        address = f"127.0.0.1:{port}"
-        status, (starting, line) = run(tmp_path, GUNICORN, [], **{name: address})
+TAKEN = "{0}='127.0.0.1:{1}': Address already in use: set {0} to another address, such as 127.0.0.1:{2}"
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port on which another program listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_an_address_that_is_taken_stops_the_start_at_once(tmp_path: Path, taken: int) -> None:
+    status, (starting, line) = run(tmp_path, GUNICORN, [], BIND=f"127.0.0.1:{taken}")
 
     assert status == os.EX_CONFIG
     assert "Starting gunicorn" in starting
-    assert line == (
-        f"{name}={address!r}: Address already in use: set {name} to another address, such as 127.0.0.1:{port + 1}"
-    )
+    assert line == TAKEN.format("BIND", taken, taken + 1)
+
+
+def test_an_address_of_the_metrics_that_is_taken_costs_the_metrics_and_no_form(tmp_path: Path, taken: int) -> None:
+    said = f"there are no metrics: {TAKEN.format('METRICS_BIND', taken, taken + 1)}"
+    environ = {"METRICS_BIND": f"127.0.0.1:{taken}"}
+    assert run(tmp_path, (*GUNICORN, "--check-config"), [], **environ) == (0, [f"ERROR: {said}"])
+
+    with serving(tmp_path, **environ) as server:
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for(r"(?s)Booting worker.*Booting worker")
+        assert server.post_form()[0].status == 200
+        assert "Metrics at" not in server.log
+        assert re.findall(r"(\S+) app.metrics.listener - (.*)", server.log) == [("ERROR", said)]
+
+
+def test_a_check_beside_the_service_finds_the_metrics_of_its_own_user_in_order(tmp_path: Path) -> None:
+    environ = {"METRICS_BIND": f"127.0.0.1:{free_port()}"}
+    with serving(tmp_path, **environ):
+        assert run(tmp_path, (*GUNICORN, "--check-config"), [], **environ) == (0, [])
 
 
 def test_the_new_program_of_an_upgrade_listens_beside_the_old_one(tmp_path: Path) -> None:
