@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple, cast
 
 from app.mail.message import Message
-from app.mail.resolver import Resolver, own_name
+from app.resolver import Resolver
 from app.settings import USUAL_SECURITY, Settings
 
 IDLE_SECONDS = 30.0
@@ -278,6 +278,15 @@ class SmtpSender:
         connection.noops = 0
         self._idle.append((time.monotonic(), connection))
         return Receipt(f"{code} {text.decode(errors='replace')}", refused)
+
+
+def own_name(address: str) -> str:
+    """The name of this host for EHLO, without the DNS: a domain, else ``address`` (RFC 5321, 4.1.1.1 and 4.1.3)."""
+    name, label = socket.gethostname(), "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+    if re.fullmatch(rf"{label}(?:\.{label})+", name):
+        return name
+    address = address.partition("%")[0]  # the zone has a meaning on this host only
+    return f"[IPv6:{address}]" if ":" in address else f"[{address}]"
 
 
 class _Connection(smtplib.SMTP):

@@ -6,16 +6,20 @@ redis-py parses the URL, pools the connections (to Valkey, too) and sends the sc
 
 import logging
 import os
+from contextlib import suppress
+from typing import Any
 
 import redis
 
 from app.background import Loop
 from app.ratelimit.window import Decision, Policy, SlidingWindow, Storage
+from app.resolver import Resolver
 from app.settings import SettingsError
 
 TIMEOUT = 0.045  # seconds that a request waits for a free connection, for a new one, and for each reply
 PROBE_INTERVAL = 1.0  # seconds between two probes, both while the server is reachable and while it is not
 FAILURES_IN_A_ROW = 3  # failed probes after which the server counts as unreachable
+LOOKUP_TIMEOUT = 5.0  # seconds that a probe waits for the DNS
 
 ACCEPTED_URL = (
     "a URL that the redis library understands: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// for TLS,"
@@ -51,18 +55,48 @@ _LOST = "the rate-limit storage is unreachable; this process limits on its own: 
 logger = logging.getLogger(__name__)
 
 
+class _Connection(redis.Connection):
+    """A connection to one of these addresses; redis-py itself would look the name up, without a time-out."""
+
+    def __init__(self, *, addresses: list[str], **options: Any) -> None:
+        super().__init__(**options)  # type: ignore[no-untyped-call]
+        self._addresses = addresses
+
+    def _connect(self) -> Any:
+        name, failure = self.host, OSError("no address is known")
+        try:
+            for address in [*self._addresses]:
+                self.host = address
+                try:
+                    return super()._connect()  # type: ignore[no-untyped-call]
+                except OSError as error:
+                    failure = error
+            raise failure
+        finally:
+            self.host = name  # TLS compares it with the certificate
+
+
+class _TlsConnection(redis.SSLConnection, _Connection):
+    """The same, within TLS."""
+
+
+_CONNECTIONS: dict[str, type[_Connection]] = {"redis": _Connection, "rediss": _TlsConnection}
+"""The connections of the schemes whose URL names a host."""
+
+
 class SharedStorage(Storage):
     """A pool of connections to the server, and a thread that probes every PROBE_INTERVAL whether it is reachable.
 
     When a reply is late or an error, the process decides that one request itself. After FAILURES_IN_A_ROW
-    failed probes the process decides all requests, without asking the server, until a probe succeeds.
+    failed probes the process decides all requests, without asking the server, until a probe succeeds. Only probes look
+    the server's name up.
     """
 
     name = "redis"
 
     def __init__(self, url: str, *, connections: int) -> None:
         """``connections`` is the number of threads using it; raises SettingsError when redis-py rejects the URL."""
-        options = {
+        options: dict[str, Any] = {
             "max_connections": connections + 1,  # one is for the probe
             "timeout": TIMEOUT,
             "socket_timeout": TIMEOUT,
@@ -71,11 +105,16 @@ class SharedStorage(Storage):
         }
         scheme, separator, rest = url.partition("://")
         scheme = _SCHEMES.get(scheme, scheme)
+        self._addresses: list[str] = []
+        if scheme in _CONNECTIONS:
+            options |= {"connection_class": _CONNECTIONS[scheme], "addresses": self._addresses}
         try:
             self._pool = redis.BlockingConnectionPool.from_url(f"{scheme}{separator}{rest}", **options)
-            self._pool.connection_class(**self._pool.connection_kwargs)  # raises when an option in the URL is unknown
+            # Raises when an option in the URL is unknown.
+            example = self._pool.connection_class(**self._pool.connection_kwargs)
         except Exception as error:
             raise SettingsError([f"RATE_LIMIT_STORAGE=(hidden): expected {ACCEPTED_URL}"]) from error
+        self._resolver = Resolver(example.host, example.port) if scheme in _CONNECTIONS else None
         self._script = redis.Redis(connection_pool=self._pool).register_script(_SCRIPT)
         self.is_reachable = False
         self._failures = FAILURES_IN_A_ROW - 1  # so that a failed first probe is logged at once
@@ -105,6 +144,8 @@ class SharedStorage(Storage):
 
     def _probe(self) -> float:
         """Probe the server and log a change before it takes effect; returns the seconds until the next time."""
+        if self._failures:  # also when the server may have moved
+            self._look_up()
         try:
             # A new key each time: a server out of memory lets a script add after it has removed something.
             self._ask(_PROBE, os.urandom(8), "hit")
@@ -118,6 +159,12 @@ class SharedStorage(Storage):
                 logger.info("the rate-limit storage is reachable again")
             self._failures, self.is_reachable = 0, True
         return PROBE_INTERVAL
+
+    def _look_up(self) -> None:
+        """Find the server's addresses. Without an answer of the DNS, those that are known stay."""
+        if self._resolver:
+            with suppress(OSError):
+                self._addresses[:] = [address[0] for *_, address in self._resolver.addresses(LOOKUP_TIMEOUT)]
 
 
 class SharedWindow(SlidingWindow):

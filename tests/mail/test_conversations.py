@@ -26,9 +26,9 @@ from app.mail.health import Check
 from app.mail.mailer import DeliveryError, Mailer
 from app.mail.message import Message
 from app.mail.queued import State
-from app.mail.resolver import Resolver
 from app.mail.smtp import RefusedError, Step
 from app.mail.spool import Spool
+from app.resolver import Resolver
 from tests.mail.conftest import CONTENT, Clock, MailCommand, MakeMailer, kept
 from tests.mail.server import ACCOUNT, HOST, Act, Arrival, Connection, Replies, Security, SmtpServer, authority
 from tests.waiting import wait_until

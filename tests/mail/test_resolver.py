@@ -11,7 +11,8 @@ from unittest.mock import Mock
 import pytest
 
 from app.mail.message import Message
-from app.mail.resolver import Resolver, own_name
+from app.mail.smtp import own_name
+from app.resolver import Resolver
 from tests.mail.conftest import MakeMailer
 from tests.mail.server import SmtpServer
 

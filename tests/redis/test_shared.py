@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import logging
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from app.ratelimit import shared
 from app.ratelimit.shared import FAILURES_IN_A_ROW
 from app.ratelimit.window import SECOND, Decision, Policy
 from tests.mail.server import authority
@@ -130,14 +133,14 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, authority_file: Path) -> I
     """A server that asks for a password, and the parts of its addresses."""
     directory, tls = tmp_path_factory.mktemp("guarded"), free_port()
     certificate = str(directory / "certificate.pem")
-    authority().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(certificate)
+    authority().issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(certificate)
     options = f"--tls-port {tls} --tls-cert-file {certificate} --tls-key-file {certificate} --tls-auth-clients no"
     with RedisServer(directory, *options.split()) as server:
         server.admin.config_set("requirepass", "s@cret")
         command = f"ACL SETUSER limiter on >s3cret ~public-web-interface:* {RIGHTS}"
         server.admin.execute_command(*command.split())
         on_port = f"127.0.0.1:{server.port}"
-        addresses = {"port": on_port, "tls": f"127.0.0.1:{tls}", "socket": server.socket, "ca": authority_file}
+        addresses = {"port": on_port, "tls": f"localhost:{tls}", "socket": server.socket, "ca": authority_file}
         yield {"admin": server.admin} | addresses
 
 
@@ -168,6 +171,85 @@ def test_an_address(
     assert storage.is_reachable == is_database
     assert list(guarded["admin"].info("keyspace")) == ([result] if is_database else [])
     assert lines(caplog) == ([] if is_database else [lost(result)])
+
+
+class Dns:
+    """The DNS, which knows one name. Whoever asks for it waits while ``silent``."""
+
+    NAME = "redis.example.com"
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.address: str | None = "127.0.0.1"
+        self.silent = False
+        self.askers: set[str] = set()
+        self.over = threading.Event()
+        self._ask = socket.getaddrinfo
+        monkeypatch.setattr(socket, "getaddrinfo", self.ask)
+        monkeypatch.setattr(shared, "LOOKUP_TIMEOUT", 0.1)
+
+    def ask(self, name: str, *arguments: Any, **options: Any) -> Any:
+        if name != self.NAME:
+            return self._ask(name, *arguments, **options)
+        self.askers.add(threading.current_thread().name)
+        if self.silent:
+            self.over.wait(60)
+        return self._ask(self.address, *arguments, **options)
+
+
+@pytest.fixture
+def dns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Dns]:
+    dns = Dns(monkeypatch)
+    yield dns
+    dns.over.set()
+
+
+def test_no_request_waits_for_the_dns(tmp_path: Path, dns: Dns, make_storage: MakeStorage) -> None:
+    dns.silent = True
+    with RedisServer(tmp_path) as server:
+        storage = make_storage(f"redis://{dns.NAME}:{server.port}")
+        limiter = storage.limiter(API)
+        unknown = [storage.is_reachable, limiter.hit(address(1)).remaining]
+        dns.silent = False
+        dns.over.set()
+        probe(storage)  # takes the answer
+        probe(storage)
+        dns.askers.clear()
+        dns.silent = True
+        dns.over.clear()
+        server.admin.client_kill_filter(_type="normal", skipme=True)
+        known = [storage.is_reachable, limiter.hit(address(1)).remaining]
+
+    assert unknown == [False, API.quota - 1]
+    assert known == [True, API.quota - 1], "the first that the server counts"
+    assert dns.askers == set()
+
+
+def test_a_server_that_has_moved_is_found(tmp_path: Path, dns: Dns, make_storage: MakeStorage) -> None:
+    dns.address = "127.0.0.2"
+    with RedisServer(tmp_path) as server:
+        storage = make_storage(f"redis://{dns.NAME}:{server.port}")
+        unreachable = storage.is_reachable
+        dns.address = "127.0.0.1"
+        probe(storage)
+
+        assert (unreachable, storage.is_reachable) == (False, True)
+        assert storage.limiter(API).hit(address(1)).remaining == API.quota - 1
+
+
+def test_a_server_that_comes_back_while_the_dns_is_silent_is_found(
+    tmp_path: Path, dns: Dns, make_storage: MakeStorage
+) -> None:
+    with RedisServer(tmp_path) as server:
+        storage = make_storage(f"redis://{dns.NAME}:{server.port}")
+        dns.silent = True
+        server.kill()
+        for _ in range(FAILURES_IN_A_ROW):
+            probe(storage)
+        unreachable = storage.is_reachable
+        server.start()
+        probe(storage)
+
+    assert (unreachable, storage.is_reachable) == (False, True)
 
 
 Fault = Callable[[RedisServer], object]

@@ -1,6 +1,5 @@
-"""The mail server's addresses, looked up in limited time, and this host's own name in SMTP."""
+"""The addresses of a host, looked up in limited time."""
 
-import re
 import socket
 import threading
 from typing import Any
@@ -34,7 +33,7 @@ class _LookUp(threading.Thread):
     """A DNS look-up in a thread of its own. It cannot be interrupted, but its callers can stop waiting."""
 
     def __init__(self, host: str, port: int) -> None:
-        super().__init__(target=self._ask, args=(host, port), name="smtp-resolver", daemon=True)
+        super().__init__(target=self._ask, args=(host, port), name="resolver", daemon=True)
         self.found: list[Any] | OSError = TimeoutError("the time for the attempt is up")
 
     def _ask(self, host: str, port: int) -> None:
@@ -42,12 +41,3 @@ class _LookUp(threading.Thread):
             self.found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:  # the latter for a label that is empty or too long
             self.found = error if isinstance(error, OSError) else socket.gaierror(socket.EAI_NONAME, "not a host name")
-
-
-def own_name(address: str) -> str:
-    """The name of this host for EHLO, without the DNS: a domain, else ``address`` (RFC 5321, 4.1.1.1 and 4.1.3)."""
-    name, label = socket.gethostname(), "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-    if re.fullmatch(rf"{label}(?:\.{label})+", name):
-        return name
-    address = address.partition("%")[0]  # the zone has a meaning on this host only
-    return f"[IPv6:{address}]" if ":" in address else f"[{address}]"
