@@ -207,6 +207,14 @@ def test_nginx_s_own_answers_have_the_fields_of_the_service_s(served: Site, path
     assert own.headers.get_all("Link", []) == [SERVICE_DESC] * (path in LINKED)
 
 
+@pytest.mark.parametrize("asked", ["," * 8_150, "a," * 4_000], ids=["commas", "names"])
+def test_the_longest_preflight_is_answered(served: Site, asked: str) -> None:
+    """The answer repeats the fields that are asked for, each behind a comma and a space."""
+    fields = {"Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": asked}
+
+    assert served.request("OPTIONS", "/api", headers={"Origin": "https://www.example.com", **fields}).status == 204
+
+
 @pytest.mark.parametrize("path", ["/api", f"{ACME}/none"])
 @pytest.mark.parametrize("port", ["http", "https"])
 def test_http_without_tls_is_refused_in_the_envelope_and_not_redirected(served: Site, port: str, path: str) -> None:
