@@ -109,8 +109,15 @@ use_release() {
 # Installs what is outside of the releases and of nginx. The settings are created once and belong to the operator.
 prepare() {
     systemctl start dbus.socket # in case dbus has just been installed
+    groupadd --system --force public-web-interface
     id public-web-interface >/dev/null 2>&1 ||
-        useradd --system --gid nogroup --home-dir /nonexistent --shell /usr/sbin/nologin public-web-interface
+        useradd --system --gid public-web-interface --home-dir /nonexistent --shell /usr/sbin/nologin public-web-interface
+    usermod --gid public-web-interface public-web-interface # 1.0.0 used another group
+    # Before any instance has its socket in the new group: nginx's processes have the groups of their start.
+    if [[ " $(id -Gn www-data) " != *" public-web-interface "* ]]; then
+        usermod --append --groups public-web-interface www-data
+        systemctl try-reload-or-restart nginx
+    fi
     groupadd --system --force public-web-interface-operators
     install -D -m 440 "$1/deploy/sudoers" /etc/sudoers.d/public-web-interface
     mkdir -p "$UNITS"
@@ -173,7 +180,7 @@ uninstall() {
     systemctl daemon-reload
     rm -rf /usr/local/bin/public-web-interface /etc/sudoers.d/public-web-interface releases current .lock
     groupdel public-web-interface-operators 2>/dev/null || true
-    say "Removed. The settings in /etc, messages in /var/lib/public-web-interface, their user public-web-interface, logs, the
+    say "Removed. The settings in /etc, messages in /var/lib/public-web-interface, their user and group, logs, the
 certificate, rules of nftables and $PWD/source stay."
 }
 

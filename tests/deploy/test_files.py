@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
@@ -18,8 +19,9 @@ from gunicorn.config import WorkerConnections
 from app.settings import MAX_TIMEOUT, Settings
 from tests.deploy.site import DEPLOY, SERVER_NAME, Site, environment_file, read_unit
 from tests.programs import write_program
-from tests.server.gunicorn import ROOT
+from tests.server.gunicorn import ROOT, newest_worker, serving
 from tests.versions import CONTACT_PATHS
+from tests.waiting import wait_until
 
 
 def read(pattern: str) -> str:
@@ -79,7 +81,7 @@ def test_the_unit_shuts_its_programs_in(units: Path, name: str, exposure: int) -
 
 
 WATCH_SH = (
-    "!/usr/bin/setpriv --reuid=public-web-interface --regid=nogroup --init-groups"
+    "!/usr/bin/setpriv --reuid=public-web-interface --regid=public-web-interface --init-groups"
     " /opt/public-web-interface/current/deploy/watch.sh"
 )
 ONCE_A_MINUTE = [
@@ -104,6 +106,8 @@ LINES = {
     "whom to tell": (TELLING, "^EnvironmentFile=", "-/etc/public-web-interface-watch.env"),
     "what was told": (TELLING, "^RuntimeDirectory=", "public-web-interface-watch"),
     "for more than one run": (TELLING, "^RuntimeDirectoryPreserve=", "yes"),
+    "a group of its own, not that of PHP": (INSTANCE, "^Group=", "public-web-interface"),
+    "who alone reaches the sockets": (INSTANCE, "^RuntimeDirectoryMode=", "0750"),
     "where messages are kept": (INSTANCE, "^StateDirectory=", "public-web-interface"),
     "a folder for messages": (ENVIRONMENT, "^MAIL_DIR=", "/var/lib/public-web-interface/mail"),
     "no connection of nginx that is kept": (read("nginx/**/*.conf"), "^ *keepalive |header Connection", []),
@@ -157,6 +161,28 @@ def test_a_client_may_open_twice_what_nginx_serves_it_at_a_time_over_either_vers
 
     assert streams == served
     assert re.findall("ct count over (.*?) }", read("nftables/*")) == [str(2 * int(served))] * 3
+
+
+@pytest.mark.needs("/proc")
+@pytest.mark.parametrize("instance", [0, 1, 9])
+def test_an_instance_runs_on_one_core_of_those_that_there_are(tmp_path: Path, instance: int) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    options = shlex.split(read_unit()["Service"]["ExecStartPost"].removeprefix("-+/usr/bin/python3"))
+
+    def chosen(process: int) -> set[int]:
+        threads = [int(thread.name) for thread in Path(f"/proc/{process}/task").iterdir()]
+        return {core for thread in threads for core in os.sched_getaffinity(thread)}
+
+    with serving(tmp_path) as server:
+        environ = {"%i": str(instance), "$MAINPID": str(server.process.pid)}
+        subprocess.run([sys.executable, *(environ.get(option, option) for option in options)], cwd=ROOT, check=True)
+        first = newest_worker(server.log)
+        found = [chosen(process) for process in (server.process.pid, first)]
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: newest_worker(server.log) != first)
+        found.append(chosen(newest_worker(server.log)))
+
+    assert found == [{cores[instance % len(cores)]}] * 3
 
 
 ANSWERS_OF_SYSTEMCTL = {

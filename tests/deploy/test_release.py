@@ -59,6 +59,9 @@ if "venv" in sys.argv:
 """
 """The interpreter for make, whose environments have the libraries of this one: nothing needs to be downloaded."""
 
+ID = 'test "$*" = "-Gn www-data" && echo www-data {} || exec /usr/bin/id "$@"'
+"""The groups of nginx's user."""
+
 SYSTEMCTL = f"""#!{sys.executable}
 import sys
 from multiprocessing.connection import Client
@@ -238,7 +241,10 @@ def installed_once(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     for path, text in texts.items():
         path.write_text(text)
     programs = {"python": PYTHON, "systemd-run": SYSTEMD_RUN, "nproc": "echo 2", "nginx": "true"}
-    programs |= {name: f"echo {name} $* >> {directory}/users" for name in ("useradd", "groupadd", "groupdel")}
+    programs |= {
+        name: f"echo {name} $* >> {directory}/users" for name in ("useradd", "usermod", "groupadd", "groupdel")
+    }
+    programs["id"] = ID.format("public-web-interface")
     for program, script in programs.items():
         machine.play(program, script)
     machine.git("init", "--quiet")
@@ -463,6 +469,17 @@ def test_what_the_operator_changes_survives_an_upgrade(machine: Machine) -> None
     assert "try-reload-or-restart nginx" in machine.calls
 
 
+def test_nginx_may_reach_the_sockets_before_the_first_instance_has_its_own_in_another_group(machine: Machine) -> None:
+    machine.play("id", ID.format("public-web-interface-operators"))
+
+    assert machine.release_sh("install").returncode == 0
+
+    added = "usermod --append --groups public-web-interface www-data"
+    assert added in (machine.directory / "users").read_text().splitlines()
+    moves = [call for call in machine.calls if "restart" in call]
+    assert moves == ["try-reload-or-restart nginx", *restarts("01"), "try-reload-or-restart nginx"]
+
+
 def test_an_instance_that_nginx_no_longer_leads_to_ends(machine: Machine) -> None:
     assert machine.release_sh("use").returncode == 0
     machine.upstream.write_text(re.sub(".*/run/1/.*", "", machine.upstream.read_text()))
@@ -513,8 +530,10 @@ def test_a_first_install_lays_all_that_the_service_needs_and_one_that_fails_leav
     ]
     assert [call[-9] for call in machine.calls if call.startswith("enable ")] == [*"012"]
     assert (snippets / "website.conf").is_file()
-    assert (machine.directory / "users").read_text().splitlines()[:2] == [
-        "useradd --system --gid nogroup --home-dir /nonexistent --shell /usr/sbin/nologin public-web-interface",
+    assert (machine.directory / "users").read_text().splitlines()[:4] == [
+        "groupadd --system --force public-web-interface",
+        "useradd --system --gid public-web-interface --home-dir /nonexistent --shell /usr/sbin/nologin public-web-interface",
+        "usermod --gid public-web-interface public-web-interface",
         "groupadd --system --force public-web-interface-operators",
     ]
     assert (machine.directory / "sudoers.d" / "public-web-interface").stat().st_mode & 0o777 == 0o440
