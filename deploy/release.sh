@@ -2,7 +2,8 @@
 # Installs, upgrades and removes the service, as root. Each release is a folder with its own libraries that never changes.
 # The link `current` points to the one in use. An instance keeps the release that it was started with.
 #
-#   release.sh install [COMMIT]  install or upgrade to that commit (default: the one checked out in source)
+#   release.sh install [COMMIT]  install or upgrade to that commit (default: the one checked out in source), with the
+#                                packages of Debian that it needs
 #   release.sh use [RELEASE]     restart the instances one by one with that release (default: the one in use)
 #   release.sh uninstall         remove the service; messages, settings and logs stay
 set -euo pipefail
@@ -90,6 +91,7 @@ use_release() {
         if [ -z "$previous" ] || [ "$previous" = "$release" ]; then
             exit 1
         fi
+        touch "releases/$release/.failed"
         switch "$previous"
         for back in "${moved[@]}"; do
             restart "$back" || fail "$back does not answer with $previous either; the others were left alone"
@@ -99,11 +101,31 @@ use_release() {
     for unit in $(systemctl list-units --plain --no-legend 'public-web-interface@*.service' | cut -d ' ' -f 1); do
         instances | grep -qx "$unit" || systemctl disable --quiet --now "$unit"
     done
+    rm -f "releases/$release/.failed"
     say "In use: $release"
     if [ "$previous" != "$release" ]; then
         systemctl try-reload-or-restart nginx
         [ -z "$previous" ] || say "To go back: $PWD/source/deploy/release.sh use $previous"
     fi
+}
+
+need() {
+    dpkg --status "$@" >/dev/null 2>&1 && return
+    say "Installing from Debian: $*"
+    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "$@" >/dev/null
+}
+
+# nginx is not installed beside another web server: after a restart of the machine, either could get port 80, and Debian's
+# default site would show the source of the other's programs.
+install_packages() {
+    local other
+    need iproute2
+    other=$(ss -Hltnp 'sport = :80 or sport = :443' | awk '!/\("nginx"/ {
+        sub(/.*:/, "", $4)
+        print (match($0, /\("[^"]+/) ? substr($0, RSTART + 2, RLENGTH - 2) : "another program") " has port " $4
+    }')
+    [ -z "$other" ] || [ -e "$NGINX" ] || fail "nothing was installed: ${other%%$'\n'*}, which nginx needs"
+    need make python3-venv nginx certbot python3-certbot-nginx curl jq nano dbus
 }
 
 # Installs what is outside of the releases and of nginx. The settings are created once and belong to the operator.
@@ -128,9 +150,13 @@ prepare() {
 }
 
 install_release() {
-    local commit pip
+    local commit part pip
     export PIP_DISABLE_PIP_VERSION_CHECK=1
     # `release` is not local, because the trap below reads it after this function has ended.
+    install_packages
+    for part in releases/*; do # what a killed run has left
+        [ -e "$part/.whole" ] || rm -rf "$part"
+    done
     commit=$(git -C source rev-parse --verify --short "$1^{commit}")
     release=$(date -u +%Y%m%dT%H%M%SZ)-$commit
     say "Creating the release $release"
@@ -152,14 +178,15 @@ install_release() {
     touch "releases/$release/.whole"
     trap - EXIT
     prepare "releases/$release"
-    prune
     use_release "$release"
+    prune
 }
 
-# Keeps the newest five releases and those in use.
+# Keeps the newest five releases that came up, and those in use.
 prune() {
-    local old
-    for old in $(ls -d releases/*/.whole | cut -d / -f 2 | head -n -5); do
+    local old kept=0
+    for old in $(ls -r releases); do
+        [ -e "releases/$old/.failed" ] || ((kept++ > 4)) || continue
         { in_use; readlink /proc/[0-9]*/cwd || true; } | grep -qx "$old\|$PWD/releases/$old" || rm -rf "releases/$old"
     done
 }

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Listener
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from tests.deploy.site import (
     read_unit,
 )
 from tests.deploy.test_command import SYSTEMD_RUN
+from tests.ports import free_port
 from tests.programs import write_program
 from tests.server.gunicorn import ROOT, newest_worker
 from tests.waiting import wait_until
@@ -61,6 +63,18 @@ if "venv" in sys.argv:
 
 ID = 'test "$*" = "-Gn www-data" && echo www-data {} || exec /usr/bin/id "$@"'
 """The groups of nginx's user."""
+
+HTTP, HTTPS = free_port(), free_port()
+"""The ports that nginx needs on the machine."""
+
+LISTENER = """
+import pathlib, socket, sys
+pathlib.Path("/proc/self/comm").write_text(sys.argv[1])
+listener = socket.create_server(("127.0.0.1", int(sys.argv[2])))
+print("listening", flush=True)
+sys.stdin.read()
+"""
+"""A program of that name which listens on that port until its input ends."""
 
 SYSTEMCTL = f"""#!{sys.executable}
 import sys
@@ -232,6 +246,7 @@ def installed_once(tmp_path_factory: pytest.TempPathFactory) -> Machine:
         "/usr/local/": f"{directory}/local/",
         "/etc/": f"{directory}/",
         "--retry 30": "--retry 1",
+        ":80 or sport = :443": f":{HTTP} or sport = :{HTTPS}",
     }
     shipped = [path for path in (machine.source / "deploy").rglob("*") if path.is_file() and path.suffix != ".pyc"]
     texts = {path: path.read_text() for path in shipped}
@@ -244,6 +259,7 @@ def installed_once(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     programs |= {
         name: f"echo {name} $* >> {directory}/users" for name in ("useradd", "usermod", "groupadd", "groupdel")
     }
+    programs |= {"dpkg": "true", "apt-get": f"echo apt-get $* >> {directory}/users"}
     programs["id"] = ID.format("public-web-interface")
     for program, script in programs.items():
         machine.play(program, script)
@@ -407,6 +423,51 @@ def test_only_one_upgrade_is_under_way(machine: Machine) -> None:
     assert machine.state() == before
 
 
+OTHERS = {"apache2": HTTP, "sslh-select": HTTPS}
+
+
+@contextmanager
+def listening(name: str, port: int) -> Iterator[None]:
+    with subprocess.Popen(
+        [sys.executable, "-c", LISTENER, name, str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdout
+        assert program.stdout.readline()
+        yield
+
+
+@pytest.mark.needs("/proc")
+@pytest.mark.parametrize(("name", "port"), OTHERS.items(), ids=OTHERS)
+def test_nothing_is_installed_beside_another_web_server(machine: Machine, name: str, port: int) -> None:
+    assert machine.release_sh("uninstall").returncode == 0
+    machine.play("dpkg", '[ "$2" = iproute2 ]')
+    done = (machine.directory / "users").read_text()
+
+    with listening(name, port):
+        refused = machine.release_sh("install")
+
+    said = f"release.sh: nothing was installed: {name} has port {port}, which nginx needs\n"
+    assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", said)
+    assert (machine.directory / "users").read_text() == done
+    assert not machine.releases.exists()
+
+
+PACKAGES = "make python3-venv nginx certbot python3-certbot-nginx curl jq nano dbus"
+
+
+@pytest.mark.needs("/proc")
+def test_what_is_missing_of_debian_s_packages_is_installed_beside_nginx_alone(machine: Machine) -> None:
+    assert machine.release_sh("uninstall").returncode == 0
+    machine.play("dpkg", "exit 1")
+
+    with listening("nginx", HTTP):
+        installed = machine.release_sh("install")
+
+    assert installed.returncode == 0, installed.stderr
+    run = [line for line in (machine.directory / "users").read_text().splitlines() if line.startswith("apt-get")]
+    assert run == [f"apt-get install -qq -y {packages}" for packages in ("iproute2", PACKAGES)]
+
+
 ANSWERS_500 = "app.wsgi_app = lambda _, start: start('500 Internal Server Error', []) and []"
 STOPS_ON_A_CORE = "import os\nassert '/1/' not in os.environ.get('BIND', '')"
 NOT_COMING_UP = {"answers 500": (ANSWERS_500, "00"), "stops on one core": (STOPS_ON_A_CORE, "0110")}
@@ -437,18 +498,35 @@ def test_a_session_that_ends_meanwhile_leaves_no_half_of_an_upgrade(machine: Mac
     assert machine.running() == {"0": "two", "1": "two"}
 
 
-def test_the_newest_five_releases_stay_and_those_in_use(machine: Machine) -> None:
-    first, old = machine.current, [f"2020010{day}T000000Z-0000000" for day in range(1, 8)]
+def test_the_newest_five_releases_that_came_up_stay_and_those_in_use(machine: Machine) -> None:
+    first, old = machine.current, [f"2020010{day}T000000Z-0000000" for day in range(1, 9)]
     for name in old:
         (machine.releases / name).mkdir()
         (machine.releases / name / ".whole").touch()
+    (machine.releases / old[6] / ".failed").touch()
+    (machine.releases / old[7] / ".whole").unlink()  # of a run that was killed
     with subprocess.Popen(["sleep", "60"], cwd=machine.releases / old[0]) as running:
         installed = machine.release_sh("install")
         running.kill()
 
     assert installed.returncode == 0
-    stay = {old[0], *old[-3:], first, machine.current}
+    stay = {old[0], *old[3:6], first, machine.current}
     assert {path.name for path in machine.releases.iterdir()} == stay
+
+
+def test_a_release_that_does_not_come_up_takes_no_other_one_s_place(machine: Machine) -> None:
+    machine.commit("broken", added=ANSWERS_500)
+    old = [machine.current, *(f"2020010{day}T000000Z-0000000" for day in range(1, 5))]
+    for name in old[1:]:
+        (machine.releases / name).mkdir()
+        (machine.releases / name / ".whole").touch()
+    assert machine.release_sh("install").returncode == 1
+    assert {*old} < {path.name for path in machine.releases.iterdir()}
+
+    machine.commit("mended")
+    assert machine.release_sh("install").returncode == 0
+
+    assert {path.name for path in machine.releases.iterdir()} == {*old[:1], *old[2:], machine.current}
 
 
 def test_what_the_operator_changes_survives_an_upgrade(machine: Machine) -> None:
