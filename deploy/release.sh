@@ -134,7 +134,8 @@ prepare() {
     groupadd --system --force public-web-interface
     id public-web-interface >/dev/null 2>&1 ||
         useradd --system --gid public-web-interface --home-dir /nonexistent --shell /usr/sbin/nologin public-web-interface
-    usermod --gid public-web-interface public-web-interface # 1.0.0 used another group
+    # 1.0.0 used another group.
+    [ "$(id -gn public-web-interface)" = public-web-interface ] || usermod --gid public-web-interface public-web-interface
     # Before any instance has its socket in the new group: nginx's processes have the groups of their start.
     if [[ " $(id -Gn www-data) " != *" public-web-interface "* ]]; then
         usermod --append --groups public-web-interface www-data
