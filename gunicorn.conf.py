@@ -12,7 +12,7 @@ from app.metrics import require_metrics
 from app.metrics.listener import metrics_listeners, open_metrics_listener, require_free
 from app.ratelimit.storage import create_storage
 from app.release import RELEASE
-from app.settings import Settings
+from app.settings import Settings, misspelt
 
 settings = Settings.from_env(os.environ)
 create_storage(settings)  # An unusable storage stops the start here, before any worker.
@@ -55,6 +55,8 @@ control_socket_disable = True
 
 if "--check-config" in sys.argv:  # gunicorn runs no hooks then, and the operator sees only what is wrong
     logging.basicConfig(format="%(levelname)s: %(message)s")
+    for unknown, similar in misspelt(os.environ).items():
+        logging.getLogger("gunicorn.error").warning("%s is not a setting; is it %s?", unknown, similar)
     if settings.metrics_bind:
         open_metrics_listener(settings.metrics_bind, beside_another=True)
         for listener in metrics_listeners:

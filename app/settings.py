@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import date, timedelta
+from difflib import get_close_matches
 from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, get_args
@@ -242,6 +243,13 @@ VARIABLES = {
     for name in (BY_FORM_TYPE.values() if each.name == "sales_email_of" else [each.name.upper()])
 }
 """Every variable, with the field of Settings that it is read into."""
+
+
+def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that are not read, but look like one that is, each with that one."""
+    unknown = environ.keys() - VARIABLES.keys()
+    similar = {name: get_close_matches(name.upper(), VARIABLES, n=1, cutoff=0.8) for name in sorted(unknown)}
+    return {name: match for name, matches in similar.items() for match in matches}
 
 
 def _contradictions(given: Mapping[str, str], values: Mapping[str, Any]) -> Iterator[str]:

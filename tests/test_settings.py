@@ -15,7 +15,7 @@ import pytest
 from app.forms import FORM_TYPES
 from app.mailbox import Mailbox
 from app.settings import VARIABLES as DECLARED
-from app.settings import Settings, SettingsError
+from app.settings import Settings, SettingsError, misspelt
 from tools import ROOT
 
 ReadEnv = Callable[..., Settings]
@@ -375,3 +375,24 @@ def test_a_mail_dir_is_neither_judged_nor_changed(mail_dir: str, read: ReadEnv, 
     assert read(MAIL_DIR=mail_dir).mail_dir == directory / (mail_dir or "var/mail")
     assert [path.name for path in directory.iterdir()] == ["file"]
     (directory / "file").unlink()
+
+
+MEANT = {"CORS_ORIGIN": "CORS_ORIGINS", "SMTP_USER": "SMTP_USERNAME", "smtp_port": "SMTP_PORT", "LOGLEVEL": "LOG_LEVEL"}
+OTHERS = [
+    "SMTP_PORT",
+    "MAIL",
+    "LANG",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TZ",
+    "SENTRY_DSN",
+    "STATE_DIRECTORY",
+]
+OTHERS += ["INVOCATION_ID", "JOURNAL_STREAM", "WATCH_MAIL", "HTTP_PROXY", "OTEL_EXPORTER_OTLP_ENDPOINT", "PYTHONPATH"]
+
+
+def test_a_variable_that_looks_like_a_setting_is_told_from_those_of_other_programs() -> None:
+    assert misspelt(dict.fromkeys([*MEANT, *OTHERS], "")) == MEANT

@@ -160,6 +160,7 @@ SAID_OF_VERSION = (
 )
 TWO_FAULTS = sets(SMTP_PORT="x", SMTP_USERNAME="web")
 SAID_OF_TWO = f"CRITICAL - invalid settings: {FAULTS}\n"
+SAID_OF_A_SLIP = r"WARNING: SMTP_PROT is not a setting; is it SMTP_PORT\?\n"
 BY_ROOT: dict[str, Typed] = {
     "mail list": ("mail list", 0, r".*\b4711\b.*", "1 undelivered\n", nothing),
     "mail show": ("mail show 4711", 0, ".*Hola.*", "", nothing),
@@ -167,6 +168,7 @@ BY_ROOT: dict[str, Typed] = {
     "what looks like a variable": ("mail resend '$NOSUCH'", 1, "", r".*\$nosuch is not in MAIL_DIR.*", nothing),
     "no settings": ("mail list", 2, "", ".*/env.*\n", settings_are_not_there),
     "check": ("check", 0, "The settings can be used.\n", "", nothing),
+    "check, with a slip of the pen": ("check", 0, "The settings can be used.\n", SAID_OF_A_SLIP, sets(SMTP_PROT="465")),
     "check, with two faults": ("check", 78, "", "SMTP_PORT=.*\nSMTP_PASSWORD .*\n", TWO_FAULTS),
     "restart": ("restart", 0, "release.sh use\n", "", nothing),
     "version, whatever the settings": ("version", 0, SAID_OF_VERSION, "", TWO_FAULTS),
