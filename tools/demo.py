@@ -33,6 +33,8 @@ ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIG
 def create_app(service: str = "http://127.0.0.1:8000") -> Flask:
     """The website of the demo. Its form posts to ``service``, and its inbox shows the messages in MAIL_DIR."""
     app = Flask(__name__, static_folder=FORM, static_url_path="/", template_folder=".")
+    # Otherwise a foreign page could read the inbox through a name of its own that it points to this machine.
+    app.config["TRUSTED_HOSTS"] = ["127.0.0.1", "localhost"]
     spool = Spool(Settings.from_env(os.environ).mail_dir)
 
     @app.get("/")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.ports import free_port
 from tests.server.gunicorn import DEMO, PATIENCE, serving
-from tools.demo import main
+from tools.demo import create_app, main
 
 REFUSED = {
     "a unix socket": ("BIND", "unix:/run/demo.sock", "the demo needs HOST:PORT, because"),
@@ -39,6 +39,16 @@ def test_a_fault_of_the_settings_is_said_in_one_line(
     line = str(end.value)
     assert line.startswith(f"{name}={value!r}: {said}")
     assert "\n" not in line
+
+
+@pytest.mark.parametrize(("host", "status"), [("localhost:8080", 200), ("127.0.0.1:8080", 200), ("evil.example", 400)])
+def test_a_name_that_a_foreign_page_points_to_the_demo_shows_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, host: str, status: int
+) -> None:
+    monkeypatch.setenv("MAIL_DIR", str(tmp_path))
+    client = create_app().test_client()
+
+    assert [client.get(path, headers={"Host": host}).status_code for path in ("/inbox", "/inbox/x")] == [status] * 2
 
 
 def test_control_c_ends_the_service_and_the_website(tmp_path: Path) -> None:
