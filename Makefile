@@ -75,7 +75,7 @@ test-redis: need-test-redis $(VENV)/.dev ## Test the limits that processes share
 test-container: need-test-container $(VENV)/.dev ## Build the image on a bare Debian and run it; check compose.yaml and the manifest (as root)
 	$(RUN) uv tool run --quiet check-jsonschema@0.39.0 --builtin-schema vendor.compose-spec compose.yaml
 	$(RUN) uv tool run --quiet kubernetes-validate@1.37.0 --strict deploy/kubernetes.yaml
-	$(AS_ROOT) $(PYTEST) tests/container
+	$(AS_ROOT) $(RUN) pytest tests/container
 # The tools of the tests stay those of the lock file.
 test-bounds: need-test-bounds $(VENV)/.dev ## Test with the lowest and with the newest libraries that setup.cfg allows (5 minutes)
 	for bound in lowest-direct highest; do $(MAKE) VENV=.venv-$$bound .venv-$$bound/.dev && \
