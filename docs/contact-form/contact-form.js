@@ -28,7 +28,6 @@ const NEEDED = ["[data-part=fields]", "[data-part=summary]", "[data-part=submit]
 
 /** The forms that live, and what ends their lives. @type {WeakMap<HTMLFormElement, () => void>} */
 const lives = new WeakMap();
-let count = 1;
 
 const query = () => new URLSearchParams(location.search);
 /** @param {any} table @param {string} key */
@@ -60,7 +59,7 @@ export function init(form) {
   const texts = JSON.parse(json?.textContent ?? "");
   const life = new AbortController();
   lives.set(form, release);
-  numberIds(root, form.id);
+  numberIds(root);
 
   const controls = () => /** @type {HTMLInputElement[]} */ ([...form.elements]);
   /** @returns {any} */
@@ -600,13 +599,15 @@ function campaign() {
   }
 }
 
-/** Number the ids of a form that are another's already. @param {Element} root */
-function numberIds(root, id = "") {
-  if (document.querySelectorAll(`[id="${id}"]`).length < 2) return;
-  count += 1;
+/** Number the ids of a form if one is another's already. @param {Element} root */
+function numberIds(root) {
+  const ids = [...root.querySelectorAll("[id]")].map(({ id }) => id);
+  const others = new Set([...document.querySelectorAll("[id]")].map((other) => !root.contains(other) && other.id));
+  let suffix = "";
+  for (let number = 2; ids.some((id) => others.has(id + suffix)); number += 1) suffix = `-${number}`;
   for (const name of ["id", "for", "aria-describedby", "aria-labelledby"]) {
     for (const element of root.querySelectorAll(`[${name}]`)) {
-      element.setAttribute(name, `${element.getAttribute(name)}`.replace(/\S+/g, `$&-${count}`));
+      element.setAttribute(name, `${element.getAttribute(name)}`.replace(/\S+/g, `$&${suffix}`));
     }
   }
 }

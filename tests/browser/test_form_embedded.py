@@ -251,6 +251,8 @@ def test_another_form_with_the_same_ids_costs_no_message(
 ) -> None:
     website.edits["index.html"] = lambda page: page.replace("<main>", f"<main><form>{NEWSLETTER}</form>")
     visitor.open()
+    ids = "[...document.querySelectorAll('[id]')].map(({ id }) => id)"
+    assert visitor.page.evaluate(f"new Set({ids}).size === {ids}.length")
     visitor.fill(nombre="x" * 201)
     visitor.send()
     visitor.sees_a_fault_at("nombre", "Nombre y apellidos: escriba 200 caracteres como máximo.")
