@@ -130,7 +130,7 @@ class Visitor:
         return self.page.locator(f"[name={name}]")
 
     def error(self, name: str) -> Locator:
-        return self.page.locator(f"#contact-form-{name}-error")
+        return self.page.locator(f"[id^=contact-form][id$=-{name}-error]")
 
     def button(self, name: str) -> Locator:
         return self.page.get_by_role("button", name=name)
