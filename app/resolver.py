@@ -6,7 +6,10 @@ from typing import Any
 
 
 class Resolver:
-    """Looks up the addresses of one host. There is one look-up at a time, and all threads wait for the same one."""
+    """Looks up the addresses of one host. There is one look-up at a time, and all threads wait for the same one.
+
+    What it finds after they have given up is for the next one that asks.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
@@ -16,14 +19,18 @@ class Resolver:
     def addresses(self, seconds: float) -> list[Any]:
         """The host's addresses as getaddrinfo gives them, found within that time; raises OSError."""
         with self._lock:
-            if self._look_up is None or not self._look_up.is_alive():
-                self._look_up = _LookUp(self._host, self._port)
+            if self._look_up is None:
+                look_up = _LookUp(self._host, self._port)
                 try:
-                    self._look_up.start()
+                    look_up.start()
                 except RuntimeError as error:
                     raise OSError("cannot start a look-up thread") from error
+                self._look_up = look_up
             look_up = self._look_up
         look_up.join(seconds)
+        with self._lock:
+            if self._look_up is look_up and not look_up.is_alive():
+                self._look_up = None
         if isinstance(look_up.found, OSError):
             raise type(look_up.found)(*look_up.found.args)  # a copy, because each raise adds a traceback to it
         return look_up.found

@@ -6,6 +6,7 @@ redis-py parses the URL, pools the connections (to Valkey, too) and sends the sc
 
 import logging
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +20,7 @@ from app.settings import SettingsError
 TIMEOUT = 0.045  # seconds that a request waits for a free connection, for a new one, and for each reply
 PROBE_INTERVAL = 1.0  # seconds between two probes, both while the server is reachable and while it is not
 FAILURES_IN_A_ROW = 3  # failed probes after which the server counts as unreachable
-LOOKUP_TIMEOUT = 5.0  # seconds that a probe waits for the DNS
+LOOKUP_TIMEOUT = 1.0  # seconds that a probe waits for the DNS
 
 ACCEPTED_URL = (
     "a URL that the redis library understands: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// for TLS,"
@@ -58,14 +59,12 @@ logger = logging.getLogger(__name__)
 class _Connection(redis.Connection):
     """A connection to one of these addresses; redis-py itself would look the name up, without a time-out."""
 
-    def __init__(self, *, addresses: list[str], **options: Any) -> None:
-        super().__init__(**options)  # type: ignore[no-untyped-call]
-        self._addresses = addresses
+    addresses: Sequence[str] = ()
 
     def _connect(self) -> Any:
         name, failure = self.host, OSError("no address is known")
         try:
-            for address in [*self._addresses]:
+            for address in [*self.addresses]:
                 self.host = address
                 try:
                     return super()._connect()  # type: ignore[no-untyped-call]
@@ -107,7 +106,7 @@ class SharedStorage(Storage):
         scheme = _SCHEMES.get(scheme, scheme)
         self._addresses: list[str] = []
         if scheme in _CONNECTIONS:
-            options |= {"connection_class": _CONNECTIONS[scheme], "addresses": self._addresses}
+            options["connection_class"] = type("Connection", (_CONNECTIONS[scheme],), {"addresses": self._addresses})
         try:
             self._pool = redis.BlockingConnectionPool.from_url(f"{scheme}{separator}{rest}", **options)
             # Raises when an option in the URL is unknown.
@@ -164,7 +163,10 @@ class SharedStorage(Storage):
         """Find the server's addresses. Without an answer of the DNS, those that are known stay."""
         if self._resolver:
             with suppress(OSError):
-                self._addresses[:] = [address[0] for *_, address in self._resolver.addresses(LOOKUP_TIMEOUT)]
+                found = [address[0] for *_, address in self._resolver.addresses(LOOKUP_TIMEOUT)]
+                if found != self._addresses:
+                    self._addresses[:] = found
+                    self._pool.disconnect(inuse_connections=False)  # the old server may live on, as a replica
 
 
 class SharedWindow(SlidingWindow):

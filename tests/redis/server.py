@@ -31,9 +31,9 @@ class RedisServer:
     def __init__(self, directory: Path, *options: str) -> None:
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}"
+        self.bind = "127.0.0.1"
         self.socket = directory / "redis.sock"
-        own = f"--bind 127.0.0.1 --port {self.port} --unixsocket {self.socket} --dir {directory} --logfile redis.log"
-        self._command = ["redis-server", *own.split(), "--save", "", *options]
+        self._options = [*f"--unixsocket {self.socket} --dir {directory} --logfile redis.log".split(), *options]
         self._process: subprocess.Popen[bytes]
         self.admin: Any = redis.Redis(unix_socket_path=str(self.socket), retry=Retry(NoBackoff(), 0))
 
@@ -46,7 +46,8 @@ class RedisServer:
         self.admin.close()
 
     def start(self) -> None:
-        self._process = subprocess.Popen(self._command)
+        address = ("--bind", self.bind, "--port", str(self.port))
+        self._process = subprocess.Popen(["redis-server", *address, *self._options, "--save", ""])
         wait_until(self._answers)
 
     def _answers(self) -> bool:

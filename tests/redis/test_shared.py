@@ -28,6 +28,7 @@ from tests.ratelimit.properties import (
 )
 from tests.redis.conftest import MakeStorage, probe
 from tests.redis.server import RedisServer
+from tests.waiting import wait_until
 
 GENEROUS = 5 * SECOND
 """Time within which anything that does not hang has happened, however busy the machine is."""
@@ -179,7 +180,7 @@ class Dns:
     NAME = "redis.example.com"
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.address: str | None = "127.0.0.1"
+        self.addresses = ["127.0.0.1"]
         self.silent = False
         self.askers: set[str] = set()
         self.over = threading.Event()
@@ -193,7 +194,7 @@ class Dns:
         self.askers.add(threading.current_thread().name)
         if self.silent:
             self.over.wait(60)
-        return self._ask(self.address, *arguments, **options)
+        return [each for address in self.addresses for each in self._ask(address, *arguments, **options)]
 
 
 @pytest.fixture
@@ -209,13 +210,12 @@ def test_no_request_waits_for_the_dns(tmp_path: Path, dns: Dns, make_storage: Ma
         storage = make_storage(f"redis://{dns.NAME}:{server.port}")
         limiter = storage.limiter(API)
         unknown = [storage.is_reachable, limiter.hit(address(1)).remaining]
-        dns.silent = False
         dns.over.set()
-        probe(storage)  # takes the answer
-        probe(storage)
-        dns.askers.clear()
-        dns.silent = True
+        wait_until(lambda: "resolver" not in {thread.name for thread in threading.enumerate()})
         dns.over.clear()
+        dns.askers.clear()
+        for _ in range(2):
+            probe(storage)  # the first one has the answer that came too late for the one before
         server.admin.client_kill_filter(_type="normal", skipme=True)
         known = [storage.is_reachable, limiter.hit(address(1)).remaining]
 
@@ -224,16 +224,41 @@ def test_no_request_waits_for_the_dns(tmp_path: Path, dns: Dns, make_storage: Ma
     assert dns.askers == set()
 
 
-def test_a_server_that_has_moved_is_found(tmp_path: Path, dns: Dns, make_storage: MakeStorage) -> None:
-    dns.address = "127.0.0.2"
+MOVES = {
+    "to another address": (["127.0.0.2"], ["127.0.0.1"]),
+    "to one of several": (["127.0.0.2"], ["127.0.0.2", "127.0.0.1"]),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), MOVES.values(), ids=MOVES)
+def test_a_server_that_has_moved_is_found(
+    tmp_path: Path, dns: Dns, make_storage: MakeStorage, before: list[str], after: list[str]
+) -> None:
+    dns.addresses = before
     with RedisServer(tmp_path) as server:
         storage = make_storage(f"redis://{dns.NAME}:{server.port}")
         unreachable = storage.is_reachable
-        dns.address = "127.0.0.1"
+        dns.addresses = after
         probe(storage)
 
         assert (unreachable, storage.is_reachable) == (False, True)
         assert storage.limiter(API).hit(address(1)).remaining == API.quota - 1
+
+
+def test_a_server_is_left_for_the_one_that_has_taken_over(
+    tmp_path_factory: pytest.TempPathFactory, dns: Dns, make_storage: MakeStorage
+) -> None:
+    old, new = (RedisServer(tmp_path_factory.mktemp("redis")) for _ in range(2))
+    new.port, new.bind = old.port, "127.0.0.2"
+    with old, new:
+        storage = make_storage(f"redis://{dns.NAME}:{old.port}")
+        old.admin.replicaof("127.0.0.2", new.port)
+        dns.addresses = ["127.0.0.2"]
+        for _ in range(2):  # the first one fails, the second one looks up
+            probe(storage)
+        storage.limiter(API).hit(address(1))
+
+        assert len(new.admin.keys("*:00000001")) == 1
 
 
 def test_a_server_that_comes_back_while_the_dns_is_silent_is_found(
