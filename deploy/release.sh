@@ -91,7 +91,6 @@ use_release() {
         if [ -z "$previous" ] || [ "$previous" = "$release" ]; then
             exit 1
         fi
-        touch "releases/$release/.failed"
         switch "$previous"
         for back in "${moved[@]}"; do
             restart "$back" || fail "$back does not answer with $previous either; the others were left alone"
@@ -101,31 +100,30 @@ use_release() {
     for unit in $(systemctl list-units --plain --no-legend 'public-web-interface@*.service' | cut -d ' ' -f 1); do
         instances | grep -qx "$unit" || systemctl disable --quiet --now "$unit"
     done
-    rm -f "releases/$release/.failed"
+    rm -f "releases/$release/.untried"
     say "In use: $release"
     if [ "$previous" != "$release" ]; then
         systemctl try-reload-or-restart nginx
+        systemctl is-active --quiet nginx || say "release.sh: nginx does not run; see systemctl status nginx" >&2
         [ -z "$previous" ] || say "To go back: $PWD/source/deploy/release.sh use $previous"
     fi
 }
 
-need() {
-    dpkg --status "$@" >/dev/null 2>&1 && return
-    say "Installing from Debian: $*"
-    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "$@" >/dev/null
-}
-
-# nginx is not installed beside another web server: after a restart of the machine, either could get port 80, and Debian's
-# default site would show the source of the other's programs.
+# nginx is not installed beside another web server: after a restart of the machine, either could get port 80. Nor does
+# Debian's default site stay, which would show the source of the programs that another one has left.
 install_packages() {
-    local other
-    need iproute2
+    local other had_nginx
+    export DEBIAN_FRONTEND=noninteractive
+    say "Installing Debian's packages"
+    apt-get install -qq -y --no-upgrade iproute2 >/dev/null
     other=$(ss -Hltnp 'sport = :80 or sport = :443' | awk '!/\("nginx"/ {
         sub(/.*:/, "", $4)
         print (match($0, /\("[^"]+/) ? substr($0, RSTART + 2, RLENGTH - 2) : "another program") " has port " $4
     }')
-    [ -z "$other" ] || [ -e "$NGINX" ] || fail "nothing was installed: ${other%%$'\n'*}, which nginx needs"
-    need make python3-venv nginx certbot python3-certbot-nginx curl jq nano dbus
+    [ -z "$other" ] || fail "nginx was not installed: ${other%%$'\n'*}, and may have it again after a restart"
+    had_nginx=$(command -v nginx || true)
+    apt-get install -qq -y --no-upgrade make python3-venv nginx certbot python3-certbot-nginx curl jq nano dbus >/dev/null
+    [ -n "$had_nginx" ] || rm -f /etc/nginx/sites-enabled/default
 }
 
 # Installs what is outside of the releases and of nginx. The settings are created once and belong to the operator.
@@ -138,6 +136,7 @@ prepare() {
     [ "$(id -gn public-web-interface)" = public-web-interface ] || usermod --gid public-web-interface public-web-interface
     # Before any instance has its socket in the new group: nginx's processes have the groups of their start.
     if [[ " $(id -Gn www-data) " != *" public-web-interface "* ]]; then
+        nginx -t -q || fail "nothing was restarted, because nginx rejects its configuration"
         usermod --append --groups public-web-interface www-data
         systemctl try-reload-or-restart nginx
     fi
@@ -151,17 +150,15 @@ prepare() {
 }
 
 install_release() {
-    local commit part pip
+    local commit pip
     export PIP_DISABLE_PIP_VERSION_CHECK=1
     # `release` is not local, because the trap below reads it after this function has ended.
-    install_packages
-    for part in releases/*; do # what a killed run has left
-        [ -e "$part/.whole" ] || rm -rf "$part"
-    done
+    [ -e "$NGINX" ] || install_packages # later, the operator may have replaced one
+    mkdir -p releases
+    prune
     commit=$(git -C source rev-parse --verify --short "$1^{commit}")
     release=$(date -u +%Y%m%dT%H%M%SZ)-$commit
     say "Creating the release $release"
-    mkdir -p releases
     mkdir "releases/$release"
     trap 'rm -rf "releases/$release"' EXIT
     git -C source archive "$commit" | tar -x -C "releases/$release"
@@ -176,18 +173,18 @@ install_release() {
         "$pip" install --quiet --constraint "releases/$release/.venv/constraints.txt" \
             -r /etc/public-web-interface/requirements.txt
     fi
-    touch "releases/$release/.whole"
+    touch "releases/$release/.untried" "releases/$release/.whole"
     trap - EXIT
     prepare "releases/$release"
     use_release "$release"
-    prune
 }
 
-# Keeps the newest five releases that came up, and those in use.
+# Keeps the newest five releases that have been in use, and those that are. The others came from runs that failed or were
+# killed.
 prune() {
     local old kept=0
     for old in $(ls -r releases); do
-        [ -e "releases/$old/.failed" ] || ((kept++ > 4)) || continue
+        [ -e "releases/$old/.whole" ] && [ ! -e "releases/$old/.untried" ] && ((kept++ < 5)) && continue
         { in_use; readlink /proc/[0-9]*/cwd || true; } | grep -qx "$old\|$PWD/releases/$old" || rm -rf "releases/$old"
     done
 }
