@@ -391,7 +391,7 @@ OTHERS = [
     "SENTRY_DSN",
     "STATE_DIRECTORY",
 ]
-OTHERS += ["INVOCATION_ID", "JOURNAL_STREAM", "WATCH_MAIL", "HTTP_PROXY", "OTEL_EXPORTER_OTLP_ENDPOINT", "PYTHONPATH"]
+OTHERS += ["INVOCATION_ID", "JOURNAL_STREAM", "WATCH_MAIL", "HTTP_PROXY", "OTEL_LOG_LEVEL", "PYTHONPATH"]
 
 
 def test_a_variable_that_looks_like_a_setting_is_told_from_those_of_other_programs() -> None:

@@ -30,7 +30,9 @@ def require_free(setting: str, address: str) -> None:
     try:
         _listen(address, reuse_port=False).close()
     except OSError as error:
-        raise SettingsError([_fault(setting, address, error)]) from error
+        another = f"127.0.0.1:{int(address.rpartition(':')[2]) % 65_535 + 1}"
+        fault = f"{_fault(setting, address, error)}: set {setting} to another address, such as {another}"
+        raise SettingsError([fault]) from error
 
 
 def _listen(address: str, *, reuse_port: bool) -> socket.socket:
@@ -41,5 +43,4 @@ def _listen(address: str, *, reuse_port: bool) -> socket.socket:
 
 def _fault(setting: str, address: str, error: OSError) -> str:
     reason = str(error.strerror).partition(" (")[0]  # the rest is the address once more
-    another = f"127.0.0.1:{int(address.rpartition(':')[2]) % 65_535 + 1}"
-    return f"{setting}={address!r}: {reason}: set {setting} to another address, such as {another}"
+    return f"{setting}={address!r}: {reason}"
