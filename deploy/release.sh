@@ -104,9 +104,9 @@ use_release() {
     say "In use: $release"
     if [ "$previous" != "$release" ]; then
         systemctl try-reload-or-restart nginx
-        systemctl is-active --quiet nginx || say "release.sh: nginx does not run; see systemctl status nginx" >&2
         [ -z "$previous" ] || say "To go back: $PWD/source/deploy/release.sh use $previous"
     fi
+    systemctl is-active --quiet nginx || say "release.sh: nginx does not run; see systemctl status nginx" >&2
 }
 
 # nginx is not installed beside another web server: after a restart of the machine, either could get port 80. Nor does
