@@ -64,7 +64,7 @@ class _Connection(redis.Connection):
     def _connect(self) -> Any:
         name, failure = self.host, OSError("no address is known")
         try:
-            for address in [*self.addresses]:
+            for address in self.addresses:
                 self.host = address
                 try:
                     return super()._connect()  # type: ignore[no-untyped-call]
@@ -104,9 +104,8 @@ class SharedStorage(Storage):
         }
         scheme, separator, rest = url.partition("://")
         scheme = _SCHEMES.get(scheme, scheme)
-        self._addresses: list[str] = []
         if scheme in _CONNECTIONS:
-            options["connection_class"] = type("Connection", (_CONNECTIONS[scheme],), {"addresses": self._addresses})
+            options["connection_class"] = type("Connection", (_CONNECTIONS[scheme],), {})  # with addresses of its own
         try:
             self._pool = redis.BlockingConnectionPool.from_url(f"{scheme}{separator}{rest}", **options)
             # Raises when an option in the URL is unknown.
@@ -164,8 +163,8 @@ class SharedStorage(Storage):
         if self._resolver:
             with suppress(OSError):
                 found = [address[0] for *_, address in self._resolver.addresses(LOOKUP_TIMEOUT)]
-                if found != self._addresses:
-                    self._addresses[:] = found
+                if found != self._pool.connection_class.addresses:
+                    self._pool.connection_class.addresses = found
                     self._pool.disconnect(inuse_connections=False)  # the old server may live on, as a replica
 
 
