@@ -605,7 +605,7 @@ function numberIds(root) {
   const others = new Set([...document.querySelectorAll("[id]")].map((other) => !root.contains(other) && other.id));
   let suffix = "";
   for (let number = 2; ids.some((id) => others.has(id + suffix)); number += 1) suffix = `-${number}`;
-  for (const name of ["id", "for", "aria-describedby", "aria-labelledby"]) {
+  for (const name of suffix ? ["id", "for", "aria-describedby", "aria-labelledby"] : []) {
     for (const element of root.querySelectorAll(`[${name}]`)) {
       element.setAttribute(name, `${element.getAttribute(name)}`.replace(/\S+/g, `$&${suffix}`));
     }
