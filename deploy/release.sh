@@ -2,8 +2,8 @@
 # Installs, upgrades and removes the service, as root. Each release is a folder with its own libraries that never changes.
 # The link `current` points to the one in use. An instance keeps the release that it was started with.
 #
-#   release.sh install [COMMIT]  install or upgrade to that commit (default: the one checked out in source), with the
-#                                packages of Debian that it needs
+#   release.sh install [COMMIT]  install or upgrade to that commit (default: the one checked out in source); the first
+#                                time with Debian's packages
 #   release.sh use [RELEASE]     restart the instances one by one with that release (default: the one in use)
 #   release.sh uninstall         remove the service; messages, settings and logs stay
 set -euo pipefail
@@ -152,10 +152,10 @@ prepare() {
 install_release() {
     local commit pip
     export PIP_DISABLE_PIP_VERSION_CHECK=1
-    # `release` is not local, because the trap below reads it after this function has ended.
     [ -e "$NGINX" ] || install_packages # later, the operator may have replaced one
     mkdir -p releases
     prune
+    # `release` is not local, because the trap below reads it after this function has ended.
     commit=$(git -C source rev-parse --verify --short "$1^{commit}")
     release=$(date -u +%Y%m%dT%H%M%SZ)-$commit
     say "Creating the release $release"
