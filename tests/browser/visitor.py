@@ -130,7 +130,8 @@ class Visitor:
         return self.page.locator(f"[name={name}]")
 
     def error(self, name: str) -> Locator:
-        return self.page.locator(f"[id^=contact-form][id$=-{name}-error]")
+        """The form's id has a number where another element has one of its ids."""
+        return self.page.locator(f"#contact-form-{name}-error, #contact-form-2-{name}-error")
 
     def button(self, name: str) -> Locator:
         return self.page.get_by_role("button", name=name)

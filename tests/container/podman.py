@@ -103,15 +103,8 @@ class Podman:
         """A container with its own command, whose root cannot be written."""
         port, name, volume = free_port(), f"web-{uuid4()}", volume or f"state-{uuid4()}"
         options = (
-            *(
-                "--name",
-                name,
-                "--network",
-                "host",
-                "--volume",
-                f"{volume}:{STATE}",
-                *(["--user", user] if user else []),
-            ),
+            *("--name", name, "--network", "host", "--volume", f"{volume}:{STATE}"),
+            *(("--user", user) if user else ()),
             *("--read-only", "--read-only-tmpfs=false", "--cap-drop", "all", "--security-opt", "no-new-privileges"),
             *(f"--env={key}={value}" for key, value in (environ | {"BIND": f"0.0.0.0:{port}"}).items()),
         )

@@ -34,7 +34,7 @@ class Network:
     process: int
 
     def __call__(self, *command: str, entered: str = "") -> str:
-        enter = ("nsenter", "--target", str(self.process), "--net", "--mount", f"--wdns={Path.cwd()}")
+        enter = ("nsenter", "--target", str(self.process), "--net", "--mount")
         return run(*enter, *command, environ=self.podman.environ, entered=entered)
 
     def get(self, url: str) -> str:

@@ -223,6 +223,12 @@ class Machine:
     def release_sh(self, command: str) -> subprocess.CompletedProcess[str]:
         return self.run(self.source / "deploy" / "release.sh", *command.split())
 
+    def has_releases(self, *names: str) -> None:
+        """Let these be there, too, as if they had been in use."""
+        for name in names:
+            (self.releases / name).mkdir()
+            (self.releases / name / ".whole").touch()
+
     def moves(self) -> list[str]:
         """What befell the instances."""
         return [call for call in self.calls if call.startswith(("restart ", "disable ", "stop "))]
@@ -504,9 +510,7 @@ def test_a_session_that_ends_meanwhile_leaves_no_half_of_an_upgrade(machine: Mac
 
 def test_the_newest_five_releases_that_came_up_stay_and_those_in_use(machine: Machine) -> None:
     first, old = machine.current, [f"2020010{day}T000000Z-0000000" for day in range(1, 9)]
-    for name in old:
-        (machine.releases / name).mkdir()
-        (machine.releases / name / ".whole").touch()
+    machine.has_releases(*old)
     (machine.releases / old[6] / ".untried").touch()
     (machine.releases / old[7] / ".whole").unlink()  # of a run that was killed
     with subprocess.Popen(["sleep", "60"], cwd=machine.releases / old[0]) as running:
@@ -528,9 +532,7 @@ NOT_IN_USE: dict[str, Prepare] = {
 def test_a_release_that_never_was_in_use_takes_no_other_one_s_place(machine: Machine, prepare: Prepare) -> None:
     prepare(machine)
     old = [machine.current, *(f"2020010{day}T000000Z-0000000" for day in range(1, 5))]
-    for name in old[1:]:
-        (machine.releases / name).mkdir()
-        (machine.releases / name / ".whole").touch()
+    machine.has_releases(*old[1:])
     assert machine.release_sh("install").returncode == 1
     assert {*old} < {path.name for path in machine.releases.iterdir()}
 

@@ -13,7 +13,7 @@ from tests.pages import DEPLOY as PAGE
 from tests.waiting import wait_until
 
 WEBSITE = (Path(__file__).parent / "website.conf").read_text()
-UNTOUCHED = WEBSITE.replace(PAGE.blocks("Under the name of a website", "nginx")[0].splitlines()[0] + "\n", "")
+UNTOUCHED = WEBSITE.replace(PAGE.blocks("Under the name of a website", "nginx")[0], "")
 """The website without what docs/deploy.md adds to its file."""
 PAGES = {f"{name}.html": f"<p>{name}\n" * 100 for name in ("index", "400", "404", "413", "50x")}
 BESIDE = {"website": WEBSITE}
