@@ -53,7 +53,7 @@ check: need-check $(VENV)/.dev $(NPM) ## Run the linters and tests that every ch
 	@$(MAKE) --jobs=$(or $(JOBS),2) --keep-going --output-sync=target $(CHECKS) MEASURED="coverage run -m pytest"
 	$(RUN) coverage combine --quiet && $(RUN) coverage report && $(RUN) coverage report --include=app/ratelimit/shared.py
 nightly: need-nightly $(VENV)/.dev $(NPM) ## Run what takes too long for each change: more load, Firefox, WebKit, DKIM, Prometheus (20 minutes)
-	PYTEST_ADDOPTS="-m nightly" $(MAKE) --keep-going test test-deploy test-browser test-mta test-monitoring test-attack; status=$$?; \
+	PYTEST_ADDOPTS="-m nightly --timeout=1800" $(MAKE) --keep-going test test-deploy test-browser test-mta test-monitoring test-attack; status=$$?; \
 	$(MAKE) --keep-going test-message test-container test-bounds fuzz && exit $$status
 lint: $(VENV)/.dev ## Run the linters and the type checker
 	$(RUN) ruff check . && $(RUN) ruff format --check . && $(RUN) mypy
@@ -75,7 +75,7 @@ test-redis: need-test-redis $(VENV)/.dev ## Test the limits that processes share
 test-container: need-test-container $(VENV)/.dev ## Build the image on a bare Debian and run it; check compose.yaml and the manifest (as root)
 	$(RUN) uv tool run --quiet check-jsonschema@0.39.0 --builtin-schema vendor.compose-spec compose.yaml
 	$(RUN) uv tool run --quiet kubernetes-validate@1.37.0 --strict deploy/kubernetes.yaml
-	$(AS_ROOT) $(RUN) pytest tests/container
+	$(AS_ROOT) $(RUN) pytest --timeout=900 tests/container
 # The tools of the tests stay those of the lock file.
 test-bounds: need-test-bounds $(VENV)/.dev ## Test with the lowest and with the newest libraries that setup.cfg allows (5 minutes)
 	for bound in lowest-direct highest; do $(MAKE) VENV=.venv-$$bound .venv-$$bound/.dev && \
@@ -83,7 +83,7 @@ test-bounds: need-test-bounds $(VENV)/.dev ## Test with the lowest and with the 
 		$(RUN) uv pip install -q --python .venv-$$bound -r .venv-$$bound/bound.txt && \
 		$(MAKE) VENV=.venv-$$bound test $(if $(ARGS),,test-redis) || exit 1; done
 fuzz: need-fuzz $(VENV)/.dev ## Try tens of thousands of hostile requests, and new cases of all properties (5 minutes)
-	FUZZ_CASES=8000 $(PYTEST) --hypothesis-show-statistics tests/fuzz tests/clients tests/ratelimit tests/redis tests/test_mailbox.py
+	FUZZ_CASES=8000 $(PYTEST) --timeout=1800 --hypothesis-show-statistics tests/fuzz tests/clients tests/ratelimit tests/redis tests/test_mailbox.py
 bench: need-bench $(VENV)/.dev ## Measure the service beside others and rewrite docs/performance.md (3 minutes)
 	$(RUN) uv venv -q --clear --python $(VENV)/bin/python .venv-bench && $(RUN) uv pip sync -q --require-hashes --python .venv-bench tools/bench/requirements.txt
 	.venv-bench/bin/python -m tools.bench
