@@ -6,6 +6,7 @@ import logging.config
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -39,6 +40,10 @@ hypothesis.settings.register_profile(
     max_examples=max(100, int(os.environ.get("FUZZ_CASES", "0")) // 8),
 )
 hypothesis.settings.load_profile("any machine")
+
+# A time zone with a summer time, half an hour from any other: local time never passes for UTC. Processes inherit it.
+os.environ["TZ"] = "LHST-10:30LHDT-11,M10.1.0,M4.1.0"
+time.tzset()
 
 # pytest measures how long a test takes by its own clock, which goes on while the test holds the time.
 freezegun.configure(extend_ignore_list=["_pytest.timing"])

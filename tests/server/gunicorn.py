@@ -121,7 +121,7 @@ def start(
 ) -> tuple[subprocess.Popen[bytes], Path]:
     """Starts gunicorn as `make run` does, with nothing else in its environment; the kernel chooses the port."""
     log_file = directory / "gunicorn.log"
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "COVERAGE_PROCESS_CONFIG") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TZ", "COVERAGE_PROCESS_CONFIG") if name in os.environ}
     with log_file.open("wb") as log:
         process = subprocess.Popen(
             command,
