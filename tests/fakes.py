@@ -8,7 +8,7 @@ from app.mail.message import Message
 
 
 class RecordingMailer:
-    """Keeps what it is given; fails while ``broken``."""
+    """Keeps what it is given, while nothing is left undelivered."""
 
     transport = "smtp"
 
@@ -16,15 +16,15 @@ class RecordingMailer:
         self.sender = self
         self.bulkhead = Bulkhead(slots=1, waiting_room=0, timeout=0)
         self.messages: list[Message] = []
-        self.broken = False
+        self.undelivered: DeliveryError | None = None
 
     def deliver(self, message: Message) -> None:
-        if self.broken:
-            raise DeliveryError(kept=True)
+        if self.undelivered:
+            raise self.undelivered
         self.messages.append(message)
 
     def check(self) -> None:
-        if self.broken:
+        if self.undelivered:
             raise ConnectionRefusedError
 
     def log_transport(self) -> None:

@@ -14,6 +14,7 @@ from werkzeug.test import Client, TestResponse
 from app import API_POLICY, CONTACT_POLICY
 from app.api.contact import ACCEPTED
 from app.forms import FORM_TYPES
+from app.mail.mailer import DeliveryError
 from app.versions import Version
 from tests.client import DOCUMENT
 from tests.factories import REQUEST_ID, SUNSET, WRONG_BODY
@@ -79,7 +80,8 @@ class Row(NamedTuple):
     """Requests that came before, those with POST with a valid form; a number in front repeats one."""
     fields: dict[str, Any] = {}  # noqa: RUF012
     """Header fields of the answer; None for one that is not there."""
-    mail_fails: bool = False
+    undelivered: DeliveryError | None = None
+    """What the mailer raises in place of a delivery."""
     sends: int | None = None
     """Messages; one where a POST is answered 200."""
 
@@ -171,7 +173,12 @@ def typed(**changes: Any) -> bytes:
 
 def form(outcome: int | str, answer: dict[str, Any] | None = None, /, **changes: Any) -> Row:
     """The form with these changes, sent to both contact paths."""
-    return Row("POST", outcome, answer or {}, typed(**changes), mail_fails=outcome == "mail_delivery_failed")
+    return Row("POST", outcome, answer or {}, typed(**changes))
+
+
+def undelivered(*, is_kept: bool) -> Row:
+    row = form("mail_delivery_failed", {"error.details": {"kept": is_kept}})
+    return row._replace(undelivered=DeliveryError(kept=is_kept))
 
 
 def reason(name: str) -> dict[str, Any]:
@@ -198,7 +205,8 @@ GROUPS["form"] = {
     "with an empty text for nothing": form(200, **dict.fromkeys(OPTIONAL, "")),
     "of a browser": Row("POST", 200, {"message": ACCEPTED}, urlencode(VALID).encode(), FORM),
     "with a field of its own": form(200, tema="Precios & más"),
-    "that is not delivered": form("mail_delivery_failed", {"error.details": {"kept": True}}),
+    "that is not delivered": undelivered(is_kept=True),
+    "that is neither delivered nor kept": undelivered(is_kept=False),
     **{f"with the longest {name}": form(200, **{name: "ñ" * length}) for name, length in LENGTHS.items()},
     "with texts that are too long": form(
         "invalid_body", faulty(*LENGTHS), **{name: "ñ" * (length + 1) for name, length in LENGTHS.items()}
@@ -293,7 +301,7 @@ GROUPS["order of the checks"] = {
 }
 for _name, (_mended, _outcome) in MENDING.items():
     _wrong = _wrong | _mended
-    _row = Row("POST", _outcome, {}, json.dumps(_wrong).encode(), mail_fails=True, sends=0)
+    _row = Row("POST", _outcome, {}, json.dumps(_wrong).encode(), undelivered=DeliveryError(kept=True), sends=0)
     GROUPS["order of the checks"][_name] = _row
 
 _DEMO = b'"form_type":"demo","email":"a@example.com"'

@@ -1,10 +1,14 @@
-"""When the OpenAPI document is not sent again."""
+"""The OpenAPI document: when it is not sent again, and what it costs to ask for it."""
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
+from werkzeug.test import Client
 
 from tests.client import ValidatingClient
+from tests.conftest import MakeApp
 
 PATH = "/openapi.json"
 
@@ -17,3 +21,17 @@ def test_a_known_document_is_not_sent_again(client: ValidatingClient, condition:
 
     assert (response.status_code, response.data) == (304, b"")
     assert response.headers["ETag"] == f"W/{tag}"
+
+
+def test_the_hosts_that_clients_name_do_not_fill_the_memory(make_app: MakeApp) -> None:
+    client = Client(make_app())
+    size = len(client.get(PATH).data)
+    tracemalloc.start()
+    try:
+        for number in range(80):
+            client.get(PATH, headers={"Host": f"{number}.example"})
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert held < 60 * size

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -15,6 +17,7 @@ from app.mail.smtp import own_name
 from app.resolver import Resolver
 from tests.mail.conftest import MakeMailer
 from tests.mail.server import SmtpServer
+from tests.server.gunicorn import PATIENCE, ROOT
 
 ADDRESSES = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 25))]
 
@@ -40,6 +43,19 @@ def test_all_who_need_the_addresses_wait_for_one_look_up_and_no_longer_than_they
         assert dns.call_count <= 1
         answers.set()
         assert patient.result() == ADDRESSES
+
+
+def test_a_process_that_stops_waits_for_no_look_up() -> None:
+    hanging = """
+import socket, threading
+from app.resolver import Resolver
+socket.getaddrinfo = lambda *_, **__: threading.Event().wait()
+try:
+    Resolver("mail.example.com", 25).addresses(0)
+except TimeoutError:
+    print("given up")
+"""
+    assert subprocess.check_output([sys.executable, "-c", hanging], cwd=ROOT, timeout=PATIENCE) == b"given up\n"
 
 
 @pytest.mark.parametrize("failure", [None, socket.gaierror(socket.EAI_AGAIN, "try again")], ids=["found", "failed"])

@@ -214,6 +214,36 @@ def test_a_disk_that_takes_a_part_of_a_message_stops_the_start_and_stores_nothin
     assert [path for path in mail_dir.rglob("*") if path.is_file()] == []
 
 
+def test_a_message_is_locked_before_it_can_be_found(mail_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = os.rename
+
+    def rename_and_look(old: str, new: str) -> None:
+        rename(old, new)
+        with Spool(mail_dir).claim(kept(mail_dir)[0]) as claim:
+            assert claim is None
+
+    monkeypatch.setattr(os, "rename", rename_and_look)
+    Spool(mail_dir).store(numbered(1)).release()
+
+
+ENDS: dict[str, Callable[[Path], object]] = {"delivered": os.unlink, "put off": lambda path: path.rename(f"{path}:2,S")}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_a_message_that_another_process_ends_just_before_the_lock_is_not_claimed(
+    mail_dir: Path, monkeypatch: pytest.MonkeyPatch, end: Callable[[Path], object]
+) -> None:
+    message, flock = keep(mail_dir, numbered(1)), fcntl.flock
+
+    def end_and_lock(descriptor: int, operation: int) -> None:
+        end(mail_dir / message.path)
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", end_and_lock)
+    with Spool(mail_dir).claim(message) as late:
+        assert late is None
+
+
 @pytest.mark.parametrize("step", ["fcntl.flock", "os.write", "os.fsync", "os.rename", "os.unlink"])
 def test_a_file_system_without_a_step_of_storing_stops_the_start_and_shows_in_the_health_and_the_status(
     mail: MailCommand, mail_dir: Path, make_mailer: MakeMailer, monkeypatch: pytest.MonkeyPatch, step: str

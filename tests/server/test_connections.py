@@ -1,4 +1,4 @@
-"""The connections of the real gunicorn: no more than it has files for, and a stop leaves none without an answer."""
+"""The connections of the real gunicorn: no more than it has files for, and a stop waits until all are answered."""
 
 from __future__ import annotations
 
@@ -17,16 +17,24 @@ from tests.server.gunicorn import GUNICORN, PATIENCE, newest_worker, serving, st
 FILES = 320
 
 
+def configured(directory: Path, *before: str, **environ: str) -> dict[str, int]:
+    """The numbers among gunicorn's settings, which it prints when it is started so."""
+    process, log = start(directory, command=(*before, *GUNICORN, "--print-config"), **environ)
+    assert process.wait(PATIENCE) == 0
+    return {name: int(value) for name, value in re.findall(r"^(\w+) += (\d+)$", log.read_text(), re.MULTILINE)}
+
+
 @pytest.mark.needs("prlimit")
 def test_a_worker_takes_no_more_connections_than_it_has_files_for(tmp_path: Path) -> None:
     """A process that finds no descriptor for a connection ends, and with it all requests that it has in hand."""
-    command = ("prlimit", f"--nofile={FILES}:{FILES}", *GUNICORN, "--print-config")
-    process, log = start(tmp_path, command=command)
+    config = configured(tmp_path, "prlimit", f"--nofile={FILES}:{FILES}")
 
-    assert process.wait(PATIENCE) == 0
-    config = dict(re.findall(r"^(\w+) += (.*)$", log.read_text(), re.MULTILINE))
     # Each thread may have one to the mail server, one to Redis, and the file of a message; the rest is below 100.
-    assert int(config["worker_connections"]) + 3 * int(config["threads"]) + 100 <= FILES
+    assert config["worker_connections"] + 3 * config["threads"] + 100 <= FILES
+
+
+def test_a_reload_or_a_stop_cuts_no_hand_over_however_long_it_may_take(tmp_path: Path) -> None:
+    assert configured(tmp_path, SMTP_TIMEOUT="90")["graceful_timeout"] > 90
 
 
 REQUEST = b"OPTIONS /api HTTP/1.1\r\nHost: a\r\n\r\n"

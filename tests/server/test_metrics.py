@@ -6,6 +6,7 @@ import http.client
 import os
 import shutil
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -56,6 +57,12 @@ def test_the_numbers_and_the_service_have_an_address_each(server: Server) -> Non
     with closing(http.client.HTTPConnection(ADDRESS, timeout=PATIENCE)) as connection:
         connection.request("POST", "/contact.php", "{}")
         assert connection.getresponse().status == 501
+
+
+@pytest.mark.usefixtures("server")
+def test_a_scraper_that_is_silent_is_left() -> None:
+    with closing(socket.create_connection(("127.0.0.1", int(ADDRESS.rpartition(":")[2])), PATIENCE)) as silent:
+        assert silent.recv(1) == b""
 
 
 def test_a_request_that_gunicorn_refuses_counts_as_malformed(server: Server) -> None:
