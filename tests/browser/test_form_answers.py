@@ -86,6 +86,8 @@ def test_an_answer_is_explained_above_the_button(unserved: Visitor, name: str) -
     unserved.still_has_what_was_typed()
     if name in PICTURES:
         unserved.record(name.replace(" ", "-"))
+    unserved.page.reload()
+    expect(unserved.summary).to_be_visible(visible=kind is UNKNOWN)  # what is answered leaves no doubt behind
 
 
 @pytest.mark.parametrize(
