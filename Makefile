@@ -47,7 +47,7 @@ clean: ## Remove the environments, the caches and build/, but never the mail
 
 ##@ Check
 # The longest come early. Redis' tests alone run most of shared.py, so it has to reach its coverage by itself.
-CHECKS := lint test-browser test-deploy test test-redis test-clients lint-api
+CHECKS := lint test-browser test-deploy test test-server test-redis test-clients lint-api
 check: need-check $(VENV)/.dev $(NPM) ## Run the linters and tests that every change must pass, two at a time, and report the coverage
 	$(RUN) coverage erase
 	@$(MAKE) --jobs=$(or $(JOBS),2) --keep-going --output-sync=target $(CHECKS) MEASURED="coverage run -m pytest"
@@ -70,8 +70,10 @@ test-mta: ## Hand messages over to a real Postfix, on loopback ports of its own 
 PARTS := attack browser clients deploy message monitoring mta
 $(PARTS:%=test-%): test-%: need-test-% $(VENV)/.dev
 	$(if $(filter mta,$*),$(AS_ROOT)) $(PYTEST) tests/$*
-test-redis: need-test-redis $(VENV)/.dev ## Test the limits that processes share with a real redis-server
-	$(RUN) $(or $(MEASURED),pytest) --numprocesses=2 --dist=loadscope tests/redis
+test-redis: ## Test the limits that processes share with a real redis-server
+test-server: ## Start the service with the real gunicorn, the demo and make, as their users do
+test-redis test-server: test-%: need-test-% $(VENV)/.dev
+	$(RUN) $(or $(MEASURED),pytest) --numprocesses=2 --dist=loadscope tests/$*
 test-container: need-test-container $(VENV)/.dev ## Build the image on a bare Debian and run it; check compose.yaml and the manifest (as root)
 	$(RUN) uv tool run --quiet check-jsonschema@0.39.0 --builtin-schema vendor.compose-spec compose.yaml
 	$(RUN) uv tool run --quiet kubernetes-validate@1.37.0 --strict deploy/kubernetes.yaml
@@ -81,7 +83,7 @@ test-bounds: need-test-bounds $(VENV)/.dev ## Test with the lowest and with the 
 	for bound in lowest-direct highest; do $(MAKE) VENV=.venv-$$bound .venv-$$bound/.dev && \
 		$(RUN) uv pip compile -q --upgrade --resolution $$bound --extra metrics --extra redis setup.cfg -o .venv-$$bound/bound.txt && \
 		$(RUN) uv pip install -q --python .venv-$$bound -r .venv-$$bound/bound.txt && \
-		$(MAKE) VENV=.venv-$$bound test $(if $(ARGS),,test-redis) || exit 1; done
+		$(MAKE) VENV=.venv-$$bound test $(if $(ARGS),,test-server test-redis) || exit 1; done
 fuzz: need-fuzz $(VENV)/.dev ## Try tens of thousands of hostile requests, and new cases of all properties (5 minutes)
 	FUZZ_CASES=8000 $(PYTEST) --timeout=1800 --hypothesis-show-statistics tests/fuzz tests/clients tests/ratelimit tests/redis tests/test_mailbox.py
 bench: need-bench $(VENV)/.dev ## Measure the service beside others and rewrite docs/performance.md (3 minutes)
@@ -108,4 +110,4 @@ $(VENV)/.run $(VENV)/.dev:
 	@touch $@ $(@D)/.run
 $(NPM): tools/package-lock.json
 	npm --prefix tools ci --loglevel=error --ignore-scripts --no-audit --no-fund
-.PHONY: anew help demo run install reference deps test format docs pictures lock clean check nightly lint lint-api test-container test-redis test-bounds fuzz bench $(PARTS:%=test-%)
+.PHONY: anew help demo run install reference deps test format docs pictures lock clean check nightly lint lint-api test-container test-redis test-server test-bounds fuzz bench $(PARTS:%=test-%)
