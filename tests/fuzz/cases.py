@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 BOUNDED = "FUZZ_CASES" not in os.environ
 """A bounded run tries the same cases each time; a long one looks for new ones."""
 
-CASES = int(os.environ.get("FUZZ_CASES", "100"))
+CASES = int(os.environ.get("FUZZ_CASES", "33"))
 """Hostile requests of each kind."""
 
 LONGER_CASES = max(CASES // 8, 20)

@@ -493,7 +493,7 @@ def test_an_address_that_is_silent_gives_way_to_the_next(
 ) -> None:
     with SmtpServer({stage: Act.HANG}, security=security) as silent, SmtpServer(security=security) as server:
         at_addresses(silent, server)
-        make_mailer(server, SMTP_TIMEOUT="8").deliver(message)
+        make_mailer(server, SMTP_TIMEOUT="3").deliver(message)
 
     assert (len(silent.connections), len(server.taken)) == (1, 1)
 

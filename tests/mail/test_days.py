@@ -141,9 +141,9 @@ SITUATIONS = {
         " full; 600 end",
         {"demo waiting": 450, "refused": 100},
     ),
-    # An hour's share of 3,000 in seven hours.
-    "(c) a bucket of messages a minute, whatever waits": limited(HOUR, 600, "limit bucket 421 4.7.0 too many", 170),
-    "(c) so many in each minute, whatever waits": limited(HOUR, 600, "limit minute 450 4.7.1 too many", 170),
+    # Forty minutes' share of 3,000 in seven hours.
+    "(c) a bucket of messages a minute, whatever waits": limited(2400, 400, "limit bucket 421 4.7.0 too many", 114),
+    "(c) so many in each minute, whatever waits": limited(2400, 400, "limit minute 450 4.7.1 too many", 114),
     "(d) a client that posts what is deferred delays no others": Situation(
         f"0 server message to {SLOW}: 451 4.3.0 later; 0 client onboarding 30; 3600 server MAIL: 421 4.7.0 too many;"
         f" 3600 forms 10 ventas; 3600 server message to {SLOW}: 451 4.3.0 later; 5400 end",

@@ -203,18 +203,21 @@ def test_what_has_not_happened_yet_is_zero(watch: Watch) -> None:
     assert every(samples, "mail_attempt_duration_seconds_count", "outcome") == dict.fromkeys(outcomes, 0)
 
 
-SELECTORS = sorted(set(re.findall(rf'\b([a-z]+_\w+)(?::m\w+)?{{(?:job="{JOB}")?(.*?)}}', RULES.read_text())))
+SELECTORS = set(re.findall(rf'\b([a-z]+_\w+)(?::m\w+)?{{(?:job="{JOB}")?(.*?)}}', RULES.read_text()))
 """The metrics that the shipped rules ask for, by themselves or as the least or greatest of a machine; their labels."""
 
 
-@pytest.mark.parametrize(("name", "labels"), SELECTORS)
-def test_the_shipped_rules_ask_for_what_is_counted(watch: Watch, name: str, labels: str) -> None:
-    watched, expected = watch(**SmtpServer().environ), re.findall(r'(\w+)[!=~]+"(.*?)"', labels)
-
+def test_the_shipped_rules_ask_for_what_is_counted(watch: Watch) -> None:
+    watched = watch(**SmtpServer().environ)
     watched.ask(FORM, contact_body())  # which fails
+    samples = watched.samples()
 
-    found = [given for sample, given, _ in watched.samples() if sample == name]
-    assert any(all(re.fullmatch(value, given[label]) for label, value in expected) for given in found)
+    def is_counted(name: str, labels: str) -> bool:
+        expected = re.findall(r'(\w+)[!=~]+"(.*?)"', labels)
+        found = [given for sample, given, _ in samples if sample == name]
+        return any(all(re.fullmatch(value, given[label]) for label, value in expected) for given in found)
+
+    assert [selector for selector in SELECTORS if not is_counted(*selector)] == []
 
 
 RETRIES: dict[str, tuple[Replies, str, str]] = {
@@ -245,8 +248,7 @@ def test_messages_are_counted_by_their_state_and_the_oldest_has_an_age(watch: Wa
     begun, spool = time.time(), Spool(tmp_path / "mail")
     for number in range(3):
         spool.store(numbered(number)).release()
-    with SmtpServer({"MAIL": LATER}) as relay:
-        samples = watch(**relay.environ).samples()
+    samples = watch(**SmtpServer().environ).samples()  # without a server there are no rounds
 
     assert samples.all("mail_messages", "state") == {("waiting",): 3}
     assert every(samples, "mail_messages", "state").keys() == {(state.replace(" ", "_"),) for state in State}

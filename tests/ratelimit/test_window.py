@@ -56,7 +56,7 @@ class OwnWindowAgainstModel(LimiterAgainstModel):
 
 
 TestOwnWindowAgainstModel = OwnWindowAgainstModel.TestCase
-TestOwnWindowAgainstModel.settings = settings(max_examples=75, stateful_step_count=40)
+TestOwnWindowAgainstModel.settings = settings(stateful_step_count=40)
 
 
 LEARNED: dict[str, tuple[Policy, int, tuple[bool, int], tuple[int, int], int]] = {
