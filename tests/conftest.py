@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging.config
 import os
 import shutil
@@ -45,6 +46,9 @@ hypothesis.settings.load_profile("any machine")
 os.environ["TZ"] = "LHST-10:30LHDT-11,M10.1.0,M4.1.0"
 time.tzset()
 
+# A leaked socket is reported when it is collected: so what a test has made is collected at its end, and only then.
+gc.set_threshold(200_000)
+
 # pytest measures how long a test takes by its own clock, which goes on while the test holds the time.
 freezegun.configure(extend_ignore_list=["_pytest.timing"])
 
@@ -87,6 +91,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if missing := [it for mark in item.iter_markers("needs") for it in mark.args if not is_here(it)]:
         reason = f"this machine lacks {', '.join(missing)}"
         pytest.fail(reason, pytrace=False) if "CI" in os.environ else pytest.skip(reason)
+
+
+@pytest.fixture(autouse=True)
+def _a_leak_is_reported_at_its_test() -> Iterator[None]:
+    yield
+    gc.collect(0)
 
 
 @pytest.fixture
