@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from freezegun.api import FrozenDateTimeFactory
 
 from app.mail.message import Message
-from tests.api.exchanges import MS, form, send, usual
+from tests.api.exchanges import MS, NOW, form, send, usual
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.fakes import RecordingMailer
 from tests.fuzz.inspection import State, read_state
+from tests.timeline import assert_went, steps
 from tests.versions import CONTACT, INDEX, LEGACY
+
+BEGIN = datetime.fromisoformat(NOW)
 
 
 def ask(client: ValidatingClient, request: str) -> tuple[int, State]:
@@ -25,46 +28,55 @@ def ask(client: ValidatingClient, request: str) -> tuple[int, State]:
     return response.status_code, state
 
 
-STORIES = {
-    "a response counts its own request": "GET /api: 200 59 60 | GET /api: 200 58 60",
-    "nothing counted": "GET /openapi.json: 200 60 60 | OPTIONS /contact.php: 204 1 30",
-    "the window slides": "30 GET /api: 200 | +40 | 30 GET /api: 200 0 20 | +20 | 30 GET /api: 200 0 40 | GET /api: 429",
-    "the oldest leaves first": "GET /api: 200 | +10.5 | GET /api: 200 58 50 | +49.5 | OPTIONS /api: 204 59 11",
-    "a refused request is not counted": "60 GET /api: 200 | +30 | 60 GET /api: 429 0 30 | +30 | GET /api: 200 59 60",
-    "all paths share one quota": (
-        f"30 GET /api: 200 | 15 HEAD {INDEX}: 200 | 15 GET /api/x: 404 0 60 | PUT {INDEX}: 429"
+SEQUENCES = {
+    "a response counts its own request": "0 GET /api -> 200 r=59 t=60; 0 GET /api -> 200 r=58 t=60",
+    "nothing counted": "0 GET /openapi.json -> 200 r=60 t=60; 0 OPTIONS /contact.php -> 204 r=1 t=30",
+    "the window slides": (
+        "0 30x GET /api -> 200; 40 30x GET /api -> 200 r=0 t=20; 60 30x GET /api -> 200 r=0 t=40; 60 GET /api -> 429"
     ),
-    "a refused form waits no longer": f"POST {LEGACY}: 200 | +29 | POST {LEGACY}: 429 0 1 | +1 | POST {LEGACY}: 200",
-    "both paths share one quota": f"POST {CONTACT}: 200 | +15 | POST {LEGACY}: 429 0 15 | +15 | POST {LEGACY}: 200",
+    "the oldest leaves first": "0 GET /api -> 200; 10.5 GET /api -> 200 r=58 t=50; 60 OPTIONS /api -> 204 r=59 t=11",
+    "a refused request is not counted": (
+        "0 60x GET /api -> 200; 30 60x GET /api -> 429 r=0 t=30; 60 GET /api -> 200 r=59 t=60"
+    ),
+    "all paths share one quota": (
+        f"0 30x GET /api -> 200; 0 15x HEAD {INDEX} -> 200; 0 15x GET /api/x -> 404 r=0 t=60; 0 PUT {INDEX} -> 429"
+    ),
+    "a refused form waits no longer": f"0 POST {LEGACY} -> 200; 29 POST {LEGACY} -> 429 r=0 t=1; 30 POST {LEGACY} -> 200",
+    "both paths share one quota": (
+        f"0 POST {CONTACT} -> 200; 15 POST {LEGACY} -> 429 r=0 t=15; 30 POST {LEGACY} -> 200"
+    ),
     "what does not refuse makes nobody wait": (
-        f"60 GET /api: 200 | +55 | POST {CONTACT}: 429 0 5 | POST {LEGACY}: 200 0 30 | GET {CONTACT}: 429 0 5"
+        f"0 60x GET /api -> 200; 55 POST {CONTACT} -> 429 r=0 t=5; 55 POST {LEGACY} -> 200 r=0 t=30;"
+        f" 55 GET {CONTACT} -> 429 r=0 t=5"
     ),
     "with both spent, the longer wait is that of /api/*": (
-        f"POST {CONTACT}: 200 | +20 | 58 GET /api: 200 | POST {CONTACT}: 429 0 10 40 | +40 | POST {CONTACT}: 200"
+        f"0 POST {CONTACT} -> 200; 20 58x GET /api -> 200; 20 POST {CONTACT} -> 429 r=0 t=10 wait=40;"
+        f" 60 POST {CONTACT} -> 200"
     ),
     "with both spent, the longer wait is that of the forms": (
-        f"59 GET /api: 200 | +59.5 | POST {CONTACT}: 200 | POST {CONTACT}: 429 0 1 30 | +30 | POST {CONTACT}: 200"
+        f"0 59x GET /api -> 200; 59.5 POST {CONTACT} -> 200; 59.5 POST {CONTACT} -> 429 r=0 t=1 wait=30;"
+        f" 89.5 POST {CONTACT} -> 200"
     ),
     **{
-        f"{pause} s after a form": f"POST {LEGACY}: 200 | +{pause} | POST {LEGACY}: 429 0 {math.ceil(30 - pause)}"
+        f"{pause} s after a form": f"0 POST {LEGACY} -> 200; {pause} POST {LEGACY} -> 429 r=0 t={math.ceil(30 - pause)}"
         for pause in (0.001, 13.3, 29, 29.999)
     },
 }
-"""Requests and pauses. A colon, then what the last answer states: status, requests left, seconds to the reset, wait."""
+"""Timelines of requests; of the last answer the status, r and t of RateLimit, and the seconds of Retry-After."""
 
 
-@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
-def test_a_sequence(client: ValidatingClient, clock: FrozenDateTimeFactory, story: str) -> None:
-    for step in story.split(" | "):
-        if step.startswith("+"):
-            clock.tick(timedelta(seconds=float(step)))
-            continue
-        asked, _, stated = step.partition(": ")
-        *times, method, path = asked.split()
-        for _ in range(int(times[0]) if times else 1):
-            status, state = ask(client, f"{method} {path}")
-        seen = [status, state.remaining, state.reset_after, state.retry_after]
-        assert [*map(int, stated.split())] == seen[: len(stated.split())], step
+@pytest.mark.parametrize("sequence", SEQUENCES.values(), ids=SEQUENCES)
+def test_a_sequence(client: ValidatingClient, clock: FrozenDateTimeFactory, sequence: str) -> None:
+    went = []
+    for step in steps(sequence):
+        clock.move_to(BEGIN + timedelta(seconds=step.second))
+        times, _, request = step.event.rpartition("x ")
+        for _ in range(int(times or 1)):
+            status, state = ask(client, request)
+        stated = f"{status} r={state.remaining} t={state.reset_after} wait={state.retry_after}"
+        went.append(step.as_it_went(" ".join(stated.split()[: len(step.outcome.split())])))
+
+    assert_went(sequence.split("; "), went)
 
 
 def test_the_state_after_a_slow_delivery_is_that_of_the_response(

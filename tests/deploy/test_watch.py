@@ -19,6 +19,7 @@ from tests.ports import free_port
 from tests.programs import write_program
 from tests.receiver import Receiver, receiving
 from tests.server.gunicorn import ROOT
+from tests.timeline import assert_went, steps
 
 HOME = "/opt/public-web-interface/current"
 HOST = os.uname().nodename
@@ -70,10 +71,10 @@ class Machine:
         assert not first
         return [mail.rstrip("\n") for mail in found]
 
-    def pass_time(self, minutes: float, remembered: str = "*") -> None:
+    def pass_time(self, seconds: float, remembered: str = "*") -> None:
         """Let what is remembered become older."""
         for file in self.run.glob(remembered):
-            earlier = file.stat().st_mtime - minutes * 60
+            earlier = file.stat().st_mtime - seconds
             os.utime(file, (earlier, earlier))
 
 
@@ -102,41 +103,44 @@ FAILED = (
     "public-web-interface@0 does not come up; see journalctl -u public-web-interface@0 -n 20, and public-web-interface"
     " check"
 )
-FAILED_1 = FAILED.replace("@0", "@1")
-A_DAY = 24 * 60
-
-Story = list[str | int | tuple[str, ...]]
-"""What happens: minutes pass, or a "day" in which the instance fails all the time; the folder of the messages goes
-"away" or comes "back"; or the script is run with these arguments and tells this."""
-
-STORIES: dict[str, Story] = {
-    "a fault, once a day, and its end": [
-        *("away", ("mail", AWAY), A_DAY - 5, ("mail",), 5, ("mail", AWAY)),
-        *("back", ("mail", FINE), ("mail",)),
-    ],
-    "an instance that stays down, once a day": [
-        *(("failure 0", FAILED), 29, ("failure 0",), 29, ("failure 0",)),
-        *("day", ("failure 0", FAILED), ("failure 0",)),
-    ],
-    "each instance": [("failure 0", FAILED), ("failure 1", FAILED_1), ("failure 0",), ("failure 1",)],
-    "an instance that came up and fails again": [("failure 0", FAILED), 31, ("failure 0", FAILED)],
+TEXTS = {"away": AWAY, "fine": FINE, "@0 is down": FAILED, "@1 is down": FAILED.replace("@0", "@1")}
+DAY, LATER = 86_400, 90_000
+STORIES = {
+    "a fault, once a day, and its end": (
+        f"0 MAIL_DIR is away; 0 watch mail -> away; {DAY - 300} watch mail -> nothing; {DAY} watch mail -> away;"
+        f" {DAY} MAIL_DIR is back; {DAY} watch mail -> fine; {DAY} watch mail -> nothing"
+    ),
+    "an instance that stays down, once a day": (
+        "0 watch failure 0 -> @0 is down; 1740 watch failure 0 -> nothing; 3480 watch failure 0 -> nothing;"
+        f" {LATER} @0 was down all day; {LATER} watch failure 0 -> @0 is down;"
+        f" {LATER} watch failure 0 -> nothing"
+    ),
+    "each instance": (
+        "0 watch failure 0 -> @0 is down; 0 watch failure 1 -> @1 is down; 0 watch failure 0 -> nothing;"
+        " 0 watch failure 1 -> nothing"
+    ),
+    "an instance that came up and fails again": "0 watch failure 0 -> @0 is down; 1860 watch failure 0 -> @0 is down",
 }
+"""Timelines of what happens, and of runs of the script with these arguments, each with what the operator is told."""
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
-def test_the_operator_is_told(machine: Machine, story: Story) -> None:
-    for event in story:
-        match event:
-            case int(minutes):
-                machine.pass_time(minutes)
-            case "day":
-                machine.pass_time(A_DAY, "told-*")
-            case "away":
+def test_the_operator_is_told(machine: Machine, story: str) -> None:
+    went, now = [], 0.0
+    for step in steps(story):
+        # What the instance has failed at meanwhile is younger.
+        machine.pass_time(step.second - now, "told-*" if "all day" in step.event else "*")
+        now = step.second
+        match step.event.split():
+            case ["MAIL_DIR", "is", "away"]:
                 machine.mail_dir.rmdir()
-            case "back":
+            case ["MAIL_DIR", "is", "back"]:
                 machine.mail_dir.mkdir()
-            case (arguments, *expected):
-                assert machine.told(arguments) == [text.format(mail_dir=machine.mail_dir) for text in expected]
+        told = machine.told(step.event.removeprefix("watch ")) if step.event.startswith("watch") else []
+        known = {text.format(mail_dir=machine.mail_dir): name for name, text in TEXTS.items()}
+        went.append(step.as_it_went(", ".join(known.get(text, text) for text in told) or "nothing"))
+
+    assert_went(story.split("; "), went)
 
 
 def test_a_fault_that_is_over_after_a_minute_is_not_told(machine: Machine) -> None:

@@ -20,6 +20,7 @@ from tests.ratelimit.properties import (
     address,
     assert_threads_get_exactly_the_quota,
 )
+from tests.timeline import assert_went, steps
 
 
 class Clock:
@@ -104,30 +105,42 @@ def test_sixteen_threads_on_one_client_get_exactly_the_quota(policy: Policy) -> 
     assert_threads_get_exactly_the_quota([SlidingWindow(policy)], ContestedKey(address(1)))
 
 
-LEAVING: dict[str, tuple[Policy, int, str, list[int]]] = {
-    "at the cap, the client whose last request is oldest": (API, 3, "1 2 3 1 4", [58, 60, 59, 59]),
-    "a refused request and a peek do not keep a client": (CONTACT, 2, "1 2 1 ?1 3", [1, 0, 0]),
-    "a peek at a new client takes no place": (CONTACT, 1, "1 ?2 ?3", [0, 1, 1]),
-    "an idle crowd, faster than new clients come": (CONTACT, 9, "1 2 3 4 +30 5 6", [1, 1, 1, 1, 0, 0]),
-    "idle clients, before any that is still counted": (CONTACT, 4, "1 2 +30 3 4 5 6", [1, 1, 0, 0, 0, 0]),
+LEAVING: dict[str, tuple[Policy, int, str]] = {
+    "at the cap, the client whose last request is oldest": (
+        *(API, 3),
+        "0 hit a; 1 hit b; 2 hit c; 3 hit a; 4 hit d; 5 peek a -> 58; 5 peek b -> 60; 5 peek c -> 59; 5 peek d -> 59",
+    ),
+    "a refused request and a peek do not keep a client": (
+        *(CONTACT, 2),
+        "0 hit a; 1 hit b; 2 hit a; 3 peek a; 4 hit c; 5 peek a -> 1; 5 peek b -> 0; 5 peek c -> 0",
+    ),
+    "a peek at a new client takes no place": (CONTACT, 1, "0 hit a; 1 peek b; 2 peek c; 3 peek a -> 0"),
+    "an idle crowd, faster than new clients come": (
+        *(CONTACT, 9),
+        "0 hit a; 1 hit b; 2 hit c; 3 hit d; 34 hit e; 35 hit f; 36 known clients -> 2; 36 peek e -> 0; 36 peek f -> 0",
+    ),
+    "idle clients, before any that is still counted": (
+        *(CONTACT, 4),
+        "0 hit a; 1 hit b; 32 hit c; 33 hit d; 34 hit e; 35 hit f; 36 peek c -> 0; 36 peek d -> 0; 36 known clients -> 4",
+    ),
 }
-"""The cap, the clients that hit or (?) peek, a second after each other, and what each of them has left."""
+"""The cap, and the timeline of the clients: what each has left, or how many are known."""
 
 
-@pytest.mark.parametrize(("policy", "cap", "story", "left"), LEAVING.values(), ids=LEAVING)
-def test_who_gives_way(policy: Policy, cap: int, story: str, left: list[int], clock: Clock) -> None:
-    window = SlidingWindow(policy, max_clients=cap)
+@pytest.mark.parametrize(("policy", "cap", "timeline"), LEAVING.values(), ids=LEAVING)
+def test_who_gives_way(policy: Policy, cap: int, timeline: str, clock: Clock) -> None:
+    window, went = SlidingWindow(policy, max_clients=cap), []
 
-    for step in story.split():
-        if step.startswith("+"):
-            clock.now += int(step) * SECOND
-            continue
-        decide = window.peek if step.startswith("?") else window.hit
-        decide(address(int(step.removeprefix("?"))))
-        clock.now += SECOND
+    for step in steps(timeline):
+        clock.now = int(step.second * SECOND)
+        match step.event.split():
+            case ["known", "clients"]:
+                came = len(window)
+            case [verb, client]:
+                came = getattr(window, verb)(client.encode()).remaining
+        went.append(step.as_it_went(came))
 
-    assert [window.peek(address(number)).remaining for number, _ in enumerate(left, 1)] == left
-    assert len(window) == sum(remaining < policy.quota for remaining in left)
+    assert_went(timeline.split("; "), went)
 
 
 def cost(window: SlidingWindow, client: bytes) -> tuple[int, int]:
