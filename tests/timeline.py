@@ -37,7 +37,8 @@ def steps(timeline: str) -> Iterator[Step]:
 def assert_went(expected: Iterable[str], happened: Iterable[str]) -> None:
     """Fail unless all lines are as expected; the failure says of those that differ on which side they stand."""
     __tracebackhide__ = True
-    marks = {" ": "", "-": "expected, and did not come:", "+": "came, and was not expected:", "?": ""}
-    lines = [(line[0], line[2:].rstrip("\n")) for line in difflib.ndiff([*expected], [*happened])]
-    if any(mark in "-+" for mark, _ in lines):
-        raise AssertionError("\n".join(["not as the row says", *(f"{marks[m]:>28} {line}" for m, line in lines)]))
+    marks = {" ": "", "-": "expected, and did not come:", "+": "came, and was not expected:", "@": ""}
+    differing = [*difflib.unified_diff([*expected], [*happened], lineterm="")][2:]  # behind the names of two files
+    if differing:
+        lines = (f"{marks[line[0]]:>28} {'...' if line[0] == '@' else line[1:]}" for line in differing)
+        raise AssertionError("\n".join(["not as the row says", *lines]))

@@ -28,6 +28,7 @@ from tests.factories import make_settings
 from tests.mail.conftest import DAY, NAMES, REQUEST, Clock, MailCommand, arrived, keep, kept, numbered
 from tests.mail.server import Act, SmtpServer
 from tests.server.gunicorn import ROOT
+from tests.timeline import assert_went
 
 NOW = 1_795_334_400
 """2026-11-22 08:00:00, at which each session takes place."""
@@ -277,23 +278,35 @@ def contents(directory: Path) -> dict[str, bytes | None]:
     return {str(path): path.read_bytes() if path.is_file() else None for path in directory.rglob("*")}
 
 
-def as_said(said: str, expected: str) -> str:
-    """What is expected if it was said, else what was said; ``...`` stands for anything."""
-    pattern = ".*".join(map(re.escape, expected.split("...")))
-    return expected if re.fullmatch(pattern, said, re.DOTALL) else said
+def assert_said(said: str, expected: str) -> None:
+    """Fail unless that was said; ``...`` stands for anything."""
+    __tracebackhide__ = True
+
+    def is_said(said: str, expected: str) -> bool:
+        return re.fullmatch(".*".join(map(re.escape, expected.split("..."))), said, re.DOTALL) is not None
+
+    if not is_said(said, expected):
+        lines = [line for line in expected.splitlines() if line != "..."]
+        assert_went(lines, (next((it for it in lines if is_said(line, it)), line) for line in said.splitlines()))
+        pytest.fail(f"nothing stands where the row has a line of three dots:\n{said}")
 
 
 @pytest.mark.parametrize("session", PLAYED.values(), ids=PLAYED)
 def test_session(
     mail: MailCommand, mail_dir: Path, clock: Clock, caplog: pytest.LogCaptureFixture, session: str
 ) -> None:
-    """Plays a session, which fails when it goes another way.
+    """Plays a session: what is given, a command behind ``$``, and all that it does.
 
-    Given are the messages that are kept, as ``ID STATE AGE`` with a star at those that somebody holds; how the store
-    is spoiled; how the server answers, if it is not down and SMTP_HOST names one; settings; and what is typed. After
-    the command come its output and error (``!``), and then its exit status unless that is 0, what is left as ``ID STATE
-    ATTEMPTS CODE`` unless nothing at all has changed in MAIL_DIR, what the server was sent, and what is logged.
-    ``/mail`` is MAIL_DIR.
+        kept 1 new 90; 2 refused; 3 sending*    messages as ID STATE AGE; somebody holds those with a star
+        server RCPT: 450 busy | 250 OK          its answers at a stage, one after the other (none: not set; down)
+        SALES_EMAIL=b@example.com               a setting; ``store cut`` spoils MAIL_DIR, ``typed y`` is typed
+        $ resend 1
+        1/1 1 delivered: ...                    the output; ``...`` stands for anything
+        ! 1 handled, 2 undelivered              the standard error
+        = exit 1 | left 2 refused 1 550; ... | sent 1 | log message 1 dropped
+
+    The last line has what there is of it: an exit status other than 0, what is left as ID STATE ATTEMPTS CODE if
+    anything has changed in MAIL_DIR, the messages that the server was sent, and what is logged. ``/mail`` is MAIL_DIR.
     """
     caplog.set_level("INFO", logger=cli.__name__)
     clock.wall = NOW - clock.start
@@ -325,7 +338,7 @@ def test_session(
     done += [f"log {it.getMessage()}" for it in caplog.records if it.name == cli.__name__]
     lines = [*result.stdout.splitlines(), *(f"! {line}" for line in result.stderr.splitlines())]
     said = "\n".join(lines + [f"= {' | '.join(done)}"] * (done != [])).replace(str(mail_dir), "/mail")
-    assert as_said(said, expected) == expected
+    assert_said(said, expected)
 
 
 def test_a_status_that_cannot_be_found_out_is_critical(mail: MailCommand, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -447,7 +460,7 @@ def test_on_a_read_only_disk_messages_are_shown_and_none_is_sent(mail_dir: Path)
             command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120, check=False
         )
 
-    assert as_said(result.stdout.replace(str(mail_dir), "/mail"), READ_ONLY) == READ_ONLY
+    assert_said(result.stdout.replace(str(mail_dir), "/mail"), READ_ONLY)
     assert server.arrivals == []
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -22,6 +24,7 @@ from app.mail.smtp import Receipt
 from app.mail.spool import Spool
 from tests.mail.conftest import DAY, Clock, MakeMailer, keep, kept, numbered
 from tests.mail.server import Act, SmtpServer
+from tests.timeline import assert_went, steps
 
 HOUR = 3600
 LATER = "server RCPT: 450 4.2.0 later"
@@ -32,84 +35,113 @@ PAUSES = [0, 60, 120, 240, 480, 960, 1920, 3840, *range(3840 + HOUR, 5 * DAY, HO
 """The times of a message that is deferred for five days."""
 
 
-class Day(NamedTuple):
-    events: str
-    """What happens in which second."""
-    tried: str = ""
-    """The attempts as ``ID@SECOND``, with a ``!`` when they failed."""
-    left: str = ""
-    """The messages that are left, each as ``ID STATE ATTEMPTS CODE``."""
+def tries(message: str, seconds: Iterable[int]) -> str:
+    """The same message fails in each of these seconds."""
+    return "; ".join(f"{second} tries {message} -> fails" for second in seconds)
 
 
 DAYS = {
-    "the oldest first, a second apart": Day("0 due 30; 30 end", " ".join(f"{it}@{it}" for it in range(30))),
-    "but before them those with fewer attempts": Day(
-        f"0 keep 1 {TRIED.format(9, 1)}; 0 keep 2 {TRIED.format(2, 3)}; 0 keep 3 {TRIED.format(3, 2)}; 0 due 1; 5 end",
-        "0@0 2@1 3@2 1@3",
+    "the oldest first, a second apart": (
+        f"0 due 30; {'; '.join(f'{second} tries m{second} -> sent' for second in range(30))}; 30 end -> nothing left"
     ),
-    "what another process sends takes no time": Day("0 due 3; 0 hold; 2 end", "1@0 2@1", "0 waiting 0"),
-    "pauses as long as the message has waited, and after five days it is given up": Day(
-        f"0 rounds 60; 0 {LATER}; 0 form 1; 960 rounds 240; {5 * DAY + 5 * HOUR} end",
-        " ".join(f"1@{at}!" for at in PAUSES),
-        f"1 given up {len(PAUSES)} 450",
+    "but before them those with fewer attempts": (
+        f"0 keep m1 {TRIED.format(9, 1)}; 0 keep m2 {TRIED.format(2, 3)}; 0 keep m3 {TRIED.format(3, 2)}; 0 due 1;"
+        " 0 tries m0 -> sent; 1 tries m2 -> sent; 2 tries m3 -> sent; 3 tries m1 -> sent; 5 end -> nothing left"
     ),
-    "a relay that is away for six days ends nothing": Day(
-        f"0 down; 0 form 1; 0 fails; 0 rounds 3600; {6 * DAY} up; {6 * DAY} passes; {6 * DAY + 1} end",
-        f"1@0! 1@{6 * DAY}",
+    "what another process sends takes no time": (
+        "0 due 3; 0 another process sends the oldest; 0 tries m1 -> sent; 1 tries m2 -> sent; 2 end -> m0 waiting after 0"
     ),
-    "nor does a clock that was wrong at boot": Day(
-        f"0 down; 0 wall {-36 * 365 * DAY}; 0 form 0 1; 5 wall 0; 1800 up; 1800 passes; 1810 end",
-        "0@0! 1@0! 0@10! 1@20! 0@1800 1@1801",
+    "pauses as long as the message has waited, and after five days it is given up": (
+        f"0 rounds every 60; 0 {LATER}; 0 form m1; {tries('m1', PAUSES[:5])}; 960 rounds every 240;"
+        f" {tries('m1', PAUSES[5:])}; {5 * DAY + 5 * HOUR} end -> m1 given up after {len(PAUSES)} (450)"
     ),
-    "one set back keeps nothing waiting": Day(f"0 down; 0 wall {DAY}; 0 form 1; 0 wall 0; 0 up; 15 end", "1@0! 1@0"),
-    "but one that was a little ahead does not hurry": Day(
-        "0 down; 0 wall 30; 0 form 1; 0 wall 0; 0 up; 15 end", "1@0!", "1 waiting 1 connection"
+    "a relay that is away for six days ends nothing": (
+        "0 server down; 0 form m1; 0 tries m1 -> fails; 0 check fails; 0 rounds every 3600;"
+        f" {6 * DAY} server up; {6 * DAY} check passes; {6 * DAY} tries m1 -> sent; {6 * DAY + 1} end -> nothing left"
     ),
-    "what only the operator can end is left to him": Day(
-        f"0 keep 1 in doubt; 0 keep 2 refused; 0 keep 3 given up; 0 passes; {HOUR} end",
-        left="3 given up 35 451; 1 in doubt 1; 2 refused 1 550",
+    "nor does a clock that was wrong at boot": (
+        f"0 server down; 0 clock ahead {-36 * 365 * DAY}; 0 form m0 m1; {tries('m0', [0])}; {tries('m1', [0])};"
+        f" 5 clock ahead 0; {tries('m0', [10])}; {tries('m1', [20])}; 1800 server up; 1800 check passes;"
+        " 1800 tries m0 -> sent; 1801 tries m1 -> sent; 1810 end -> nothing left"
+    ),
+    "one set back keeps nothing waiting": (
+        f"0 server down; 0 clock ahead {DAY}; 0 form m1; 0 tries m1 -> fails; 0 clock ahead 0; 0 server up;"
+        " 0 tries m1 -> sent; 15 end -> nothing left"
+    ),
+    "but one that was a little ahead does not hurry": (
+        "0 server down; 0 clock ahead 30; 0 form m1; 0 tries m1 -> fails; 0 clock ahead 0; 0 server up;"
+        " 15 end -> m1 waiting after 1 (connection)"
+    ),
+    "what only the operator can end is left to him": (
+        f"0 keep m1 in doubt; 0 keep m2 refused; 0 keep m3 given up; 0 check passes; {HOUR} end ->"
+        " m3 given up after 35 (451), m1 in doubt after 1, m2 refused after 1 (550)"
     ),
     # returns of the mail server
-    "a return makes all due that waits": Day(
-        f"0 {LATER}; 0 form 1 2; 0 fails; 0 passes; 15 end", "1@0! 2@0! 1@0! 2@10!", "1 waiting 2 450; 2 waiting 2 450"
+    "a return makes all due that waits": (
+        f"0 {LATER}; 0 form m1 m2; {tries('m1', [0])}; {tries('m2', [0])}; 0 check fails; 0 check passes;"
+        f" {tries('m1', [0])}; {tries('m2', [10])}; 15 end -> m1 waiting after 2 (450), m2 waiting after 2 (450)"
     ),
-    "the first check that passes is a return": Day("0 keep 1 waiting; 0 passes; 1 end", "1@0"),
-    "one that passes again is none": Day(
-        f"0 {LATER}; 0 passes; 0 form 1; 15 passes; 30 passes; 55 end", "1@0!", "1 waiting 1 450"
+    "the first check that passes is a return": (
+        "0 keep m1 waiting; 0 check passes; 0 tries m1 -> sent; 1 end -> nothing left"
     ),
-    "a return in the pause after a round begins the next one": Day("0 fails; 0 keep 1 waiting; 1 passes; 3 end", "1@1"),
-    "no round while the check fails": Day("0 due 3; 0 passes; 1.5 fails; 3600 end", "0@0 1@1", "2 waiting 0"),
+    "one that passes again is none": (
+        f"0 {LATER}; 0 check passes; 0 form m1; 0 tries m1 -> fails; 15 check passes; 30 check passes;"
+        " 55 end -> m1 waiting after 1 (450)"
+    ),
+    "a return in the pause after a round begins the next one": (
+        "0 check fails; 0 keep m1 waiting; 1 check passes; 1 tries m1 -> sent; 3 end -> nothing left"
+    ),
+    "no round while the check fails": (
+        "0 due 3; 0 check passes; 0 tries m0 -> sent; 1 tries m1 -> sent; 1.5 check fails;"
+        " 3600 end -> m2 waiting after 0"
+    ),
     # forms
-    "live forms go first": Day("0 due 1; 0 queue 1; 60 queue 0; 75 end", "0@60"),
+    "live forms go first": "0 due 1; 0 forms wait 1; 60 forms wait 0; 60 tries m0 -> sent; 75 end -> nothing left",
     # a stop, and failures
-    "a stop begins no other attempt": Day("0 due 2; 0.5 end", "0@0", "1 waiting 0"),
-    "a failure makes the gap ten seconds, and one second less after each half minute": Day(
-        f"0 due 8; 0 {LATER}; 5 server; 71 end", "0@0! 1@10 2@20 3@29 4@38 5@47 6@55 7@63", "0 waiting 1 450"
+    "a stop begins no other attempt": "0 due 2; 0 tries m0 -> sent; 0.5 end -> m1 waiting after 0",
+    "a failure makes the gap ten seconds, and one second less after each half minute": (
+        f"0 due 8; 0 {LATER}; 0 tries m0 -> fails; 5 server well; 10 tries m1 -> sent; 20 tries m2 -> sent;"
+        " 29 tries m3 -> sent; 38 tries m4 -> sent; 47 tries m5 -> sent; 55 tries m6 -> sent; 63 tries m7 -> sent;"
+        " 71 end -> m0 waiting after 1 (450)"
     ),
-    "after five minutes it is one second again": Day(
-        f"0 {LATER}; 0 due 1; 5 server; 300 due 4; 304 end", "0@0! 0@200 0@300 1@301 2@302 3@303"
+    "after five minutes it is one second again": (
+        f"0 {LATER}; 0 due 1; 0 tries m0 -> fails; 5 server well; 200 tries m0 -> sent; 300 due 4; 300 tries m0 -> sent;"
+        " 301 tries m1 -> sent; 302 tries m2 -> sent; 303 tries m3 -> sent; 304 end -> nothing left"
     ),
-    "from a disk that keeps what was delivered nothing is sent": Day("0 forbid; 0 due 1; 60 end", left="0 waiting 0"),
-    "one that is cut off is tried a quarter of an hour later": Day("0 due 2; 0 spoil; 600 mend; 1200 end", "1@1 0@910"),
+    "from a disk that keeps what was delivered nothing is sent": (
+        "0 disk keeps everything; 0 due 1; 60 end -> m0 waiting after 0"
+    ),
+    "one that is cut off is tried a quarter of an hour later": (
+        "0 due 2; 0 oldest is cut off; 1 tries m1 -> sent; 600 oldest is whole; 910 tries m0 -> sent;"
+        " 1200 end -> nothing left"
+    ),
     **{
-        f"the others of the round wait after {reply}": Day(
-            f"0 due 3; 0 server {stage}: {reply}; 0 passes; 11 end", "0@0! 1@10!", f"0 {left}; 1 {left}; 2 waiting 0"
+        f"the others of the round wait after {reply}": (
+            f"0 due 3; 0 server {stage}: {reply}; 0 check passes; {tries('m0', [0])}; {tries('m1', [10])};"
+            f" 11 end -> m0 waiting after 1 ({code}), m1 waiting after 1 ({code}), m2 waiting after 0"
         )
-        for stage, reply, left in (
-            ("RCPT", "450 4.2.0 later", "waiting 1 450"),
-            ("MAIL", "421 4.7.0 too many", "waiting 1 421"),
-            ("connect", "554 5.3.2 no service", "waiting 1 554"),
-            ("DATA", "DROP", "waiting 1 lost"),
+        for stage, reply, code in (
+            ("RCPT", "450 4.2.0 later", "450"),
+            ("MAIL", "421 4.7.0 too many", "421"),
+            ("connect", "554 5.3.2 no service", "554"),
+            ("DATA", "DROP", "lost"),
         )
     },
-    "a message left in doubt stops the rounds for eight minutes": Day(
-        f"0 due 3; 0 {SILENT}; 500 server; 961 end", "0@0! 1@480! 2@960", "0 in doubt 1; 1 in doubt 1"
+    "a message left in doubt stops the rounds for eight minutes": (
+        f"0 due 3; 0 {SILENT}; {tries('m0', [0])}; {tries('m1', [480])}; 500 server well; 960 tries m2 -> sent;"
+        " 961 end -> m0 in doubt after 1, m1 in doubt after 1"
     ),
-    "but a live form does not": Day(f"0 due 2; 0 {SILENT}; 0 form 9; 0 server; 5 end", "9@0! 0@0 1@1", "9 in doubt 1"),
-    "but not after 550": Day(
-        "0 due 2; 0 server RCPT: 550 5.1.1 no; 5 end", "0@0! 1@1!", "0 refused 1 550; 1 refused 1 550"
+    "but a live form does not": (
+        f"0 due 2; 0 {SILENT}; 0 form m9; 0 tries m9 -> fails; 0 server well; 0 tries m0 -> sent; 1 tries m1 -> sent;"
+        " 5 end -> m9 in doubt after 1"
+    ),
+    "but not after 550": (
+        f"0 due 2; 0 server RCPT: 550 5.1.1 no; {tries('m0', [0])}; {tries('m1', [1])};"
+        " 5 end -> m0 refused after 1 (550), m1 refused after 1 (550)"
     ),
 }
+"""Timelines. ``tries`` are what the service does. All else happens to it, and is a method of World. At the end messages
+may be left, each in its state after so many attempts, the last of which had this code."""
 
 
 FULL, SLOW = "demo@example.com", "onboarding@example.com"
@@ -119,40 +151,39 @@ FULL, SLOW = "demo@example.com", "onboarding@example.com"
 class Situation(NamedTuple):
     """What DECISIONS, section 6, promises of the rounds. A message of ``wait`` has been tried once an hour."""
 
-    events: str
-    left: Mapping[str, float] = MappingProxyType({})
-    """The most messages that may be left, by their form type and state; and of live forms, how many per cent may be
-    refused."""
+    timeline: str
+    most: Mapping[str, int] = MappingProxyType({})
+    """The messages that may be left, by their form type and state; how many per cent of live forms may be refused."""
 
 
 def limited(seconds: int, waiting: int, relay: str, left: int) -> Situation:
     """A relay that takes 30 messages a minute, while visitors send 15."""
-    events = f"0 {relay}; 0 wait {waiting} ventas 10800; 0 client ventas 4; {seconds} end"
-    return Situation(events, {"refused": 5, "ventas waiting": left})
+    timeline = f"0 {relay}; 0 wait {waiting} ventas 10800; 0 client ventas 4; {seconds} end"
+    return Situation(timeline, {"% refused": 5, "ventas waiting": left})
 
 
 SITUATIONS = {
     "(a) a full mailbox among 300 messages delays them by ten minutes at most": Situation(
-        f"0 server {FULL}: 452 4.2.2 full; 0 fails; 0 wait 300 ventas 1800; 0 wait 1 demo 900; 1 passes; 601 end",
+        f"0 server {FULL}: 452 4.2.2 full; 0 check fails; 0 wait 300 ventas 1800; 0 wait 1 demo 900; 1 check passes; 601 end",
         {"demo waiting": 1},
     ),
     "(b) and one that is full for days delays no others": Situation(
-        f"0 wait 450 demo {3 * DAY}; 0 server MAIL: 421 4.7.0 too many; 0 forms 10 ventas; 0 server {FULL}: 452 4.2.2"
+        f"0 wait 450 demo {3 * DAY}; 0 server MAIL: 421 4.7.0 too many; 0 forms send 10 ventas; 0 server {FULL}: 452 4.2.2"
         " full; 600 end",
-        {"demo waiting": 450, "refused": 100},
+        {"demo waiting": 450, "% refused": 100},
     ),
     # Forty minutes' share of 3,000 in seven hours.
     "(c) a bucket of messages a minute, whatever waits": limited(2400, 400, "limit bucket 421 4.7.0 too many", 114),
     "(c) so many in each minute, whatever waits": limited(2400, 400, "limit minute 450 4.7.1 too many", 114),
     "(d) a client that posts what is deferred delays no others": Situation(
         f"0 server message to {SLOW}: 451 4.3.0 later; 0 client onboarding 30; 3600 server MAIL: 421 4.7.0 too many;"
-        f" 3600 forms 10 ventas; 3600 server message to {SLOW}: 451 4.3.0 later; 5400 end",
-        {"onboarding waiting": 181, "refused": 100},
+        f" 3600 forms send 10 ventas; 3600 server message to {SLOW}: 451 4.3.0 later; 5400 end",
+        {"onboarding waiting": 181, "% refused": 100},
     ),
     "(e) a relay that is silent for an hour leaves few in doubt": Situation(
-        f"0 {SILENT}; 0 wait 300 ventas 1800; 3600 server; 4500 end", {"ventas in doubt": 10}
+        f"0 {SILENT}; 0 wait 300 ventas 1800; 3600 server well; 4500 end", {"ventas in doubt": 10}
     ),
-    "(f) a night without a mail server": Situation("0 fails; 0 wait 300 ventas 28800; 1 passes; 601 end"),
+    "(f) a night without a mail server": Situation("0 check fails; 0 wait 300 ventas 28800; 1 check passes; 601 end"),
 }
 NIGHTS = {relay: limited(7 * HOUR, 3000, f"limit {relay} 450 4.7.1 too many", 20) for relay in ("bucket", "minute")}
 """The same for 3,000 messages. Some live forms of the last minutes may wait still."""
@@ -177,8 +208,8 @@ class Limited(dict[str, "str | bytes | Act"]):
         return None
 
 
-class Story:
-    """All that can happen to a service, whose mail server is up at first. Events are the names of methods.
+class World:
+    """All that can happen to a service, whose mail server is up at first.
 
     Its redelivery has no thread: while it pauses, the clock moves on and things happen.
     """
@@ -193,44 +224,47 @@ class Story:
         self._clock = clock
         self._is_woken = False
         self._up = ExitStack()
-        self.tried: list[str] = []
+        self.went: list[str] = []
         self.forms_sent = self.forms_refused = 0
         sender: Any = mailer.sender
         self._send = sender.send
         sender.send = self._note_and_send
 
-    def tell(self, events: str) -> None:
+    def play(self, timeline: str) -> None:
         """Let each thing happen in its second; the last one ends it."""
-        self._events = [event.split() for event in events.split(";")]
-        with self._up:  # a story that fails leaves no server behind
-            self.up()
+        self._coming = [step for step in steps(timeline) if not step.event.startswith("tries ")]
+        with self._up:  # one that fails leaves no server behind
+            self.server("up")
             self._pause(0)
-            while self._events:
+            while self._coming:
                 self._is_woken = False
                 self._pause(self._redelivery.work(), between_rounds=True)
 
     def _pause(self, seconds: float, *, between_rounds: bool = False) -> None:
         end = self._clock.passed + seconds
         while not (between_rounds and self._is_woken):
-            if not self._events or float(self._events[0][0]) > end:
+            if not self._coming or self._coming[0].second > end:
                 self._clock.passed = max(self._clock.passed, end)
                 return
-            at, verb, *words = self._events.pop(0)
-            self._clock.passed = max(self._clock.passed, float(at))
+            step = self._coming.pop(0)
+            self._clock.passed = max(self._clock.passed, step.second)
+            verb, *words = step.event.split()
+            self.went.append(step.text)
             getattr(self, verb)(*words)
 
     def _wake(self) -> None:
         self._is_woken = True
 
     def _note_and_send(self, message: Message, *args: Any, **options: Any) -> Receipt:
-        attempt = f"{message.message_id.strip('<>').partition('@')[0]}@{self._clock.passed:.0f}"
-        self.tried.append(f"{attempt}!")
+        attempt = f"{self._clock.passed:.0f} tries {message.message_id.strip('<>').partition('@')[0]}"
+        self.went.append(f"{attempt} -> fails")
+        number = len(self.went)
         receipt: Receipt = self._send(message, *args, **options)
-        self.tried[-1] = attempt
+        self.went[number - 1] = f"{attempt} -> sent"
         return receipt
 
-    def rounds(self, seconds: str) -> None:
-        """Rounds come this far apart, so that days do not take long."""
+    def rounds(self, _every: str, seconds: str) -> None:
+        """So that days do not take long."""
         self._patch.setattr(module, "INTERVAL", float(seconds))
 
     def due(self, messages: str) -> None:
@@ -259,97 +293,95 @@ class Story:
             except DeliveryError:
                 self.forms_refused += 1
 
-    def forms(self, forms: str, form_type: str) -> None:
-        for _ in range(int(forms)):
+    def forms(self, what: str, number: str, form_type: str = "") -> None:
+        """Visitors send forms, or wait for a slot."""
+        if what == "wait":
+            self._mailer.bulkhead.waiting = int(number)
+        for _ in range(int(number) if what == "send" else 0):
             self.form(f"{form_type}-live-{self.forms_sent}", form_type=form_type)
 
     def client(self, form_type: str, seconds: str) -> None:
         """Somebody posts a form every so many seconds from now on."""
-        self.forms("1", form_type)
-        event = [str(self._clock.passed + float(seconds)), "client", form_type, seconds]
-        insort(self._events, event, key=lambda event: float(event[0]))
+        self.forms("send", "1", form_type)
+        (again,) = steps(f"{self._clock.passed + float(seconds)} client {form_type} {seconds}")
+        insort(self._coming, again, key=attrgetter("second"))
 
     def limit(self, kind: str, *reply: str) -> None:
         self._server.replies = Limited(self._clock, kind, " ".join(reply))
 
-    def passes(self, *, passes: bool = True) -> None:
+    def check(self, verdict: str) -> None:
+        """Of the mail server."""
         self._clock.passed += 0.125
-        self._redelivery.server_checked(passes)
-
-    def fails(self) -> None:
-        self.passes(passes=False)
+        self._redelivery.server_checked(verdict == "passes")
 
     def server(self, *words: str) -> None:
-        stage, _, reply = " ".join(words).partition(": ")
-        stages = {"", "MAIL", "RCPT", FULL, "message", f"message to {SLOW}", "DATA", "connect"}
-        assert stage in stages, "no stage: it would change nothing"
-        self._server.replies = {stage: Act.DROP if reply == "DROP" else reply} if stage else {}
+        """It is up or down, answers a stage so, or all of them well."""
+        match words:
+            case ("up",):
+                self._up.enter_context(self._server)
+            case ("down",):
+                self._up.close()
+            case ("well",):
+                self._server.replies = {}
+            case _:
+                stage, _, reply = " ".join(words).partition(": ")
+                stages = {"MAIL", "RCPT", FULL, "message", f"message to {SLOW}", "DATA", "connect"}
+                assert stage in stages, "no stage: it would change nothing"
+                self._server.replies = {stage: Act.DROP if reply == "DROP" else reply}
 
-    def up(self) -> None:
-        self._up.enter_context(self._server)
-
-    def down(self) -> None:
-        self._up.close()
-
-    def wall(self, seconds: str) -> None:
+    def clock(self, _ahead: str, seconds: str) -> None:
         self._clock.wall = float(seconds)
 
-    def hold(self) -> None:
-        """Another process sends the oldest message."""
+    def another(self, *_process_sends_the_oldest: str) -> None:
         claim = Spool(self._mail_dir).claim(kept(self._mail_dir)[0])
         assert self._up.enter_context(claim)
 
-    def forbid(self) -> None:
+    def disk(self, *_keeps_everything: str) -> None:
         """Nothing in MAIL_DIR can be renamed or removed. Root would be allowed to."""
         self._patch.setattr(os, "access", lambda *_: False)
 
-    def spoil(self) -> None:
-        """The oldest message is cut off, as a copy on a full disk is."""
+    def oldest(self, _is: str, *how: str) -> None:
+        """Cut off, as a copy on a full disk is, or whole again."""
         path = self._mail_dir / kept(self._mail_dir)[0].path
-        path.write_bytes(path.read_bytes().rstrip())
-
-    def mend(self) -> None:
-        path = self._mail_dir / kept(self._mail_dir)[0].path
-        path.write_bytes(path.read_bytes() + b"\n")
-
-    def queue(self, forms: str) -> None:
-        self._mailer.bulkhead.waiting = int(forms)
+        path.write_bytes(path.read_bytes().rstrip() + b"\n" * (how == ("whole",)))
 
     def end(self) -> None:
         self._redelivery.loop.stop()
-        self._events.clear()
+        self._coming.clear()
 
 
 def keep_due(mail_dir: Path, messages: int) -> None:
     """Puts messages into MAIL_DIR whose turn has come."""
     for number in range(messages):
-        keep(mail_dir, numbered(number), age=200 - number)
+        keep(mail_dir, numbered(f"m{number}"), age=200 - number)
 
 
-Play = Callable[[str], Story]
+Play = Callable[[str], World]
 
 
 @pytest.fixture
 def play(make_mailer: MakeMailer, mail_dir: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Play:
-    """Plays a story."""
+    """Plays a timeline."""
     Spool(mail_dir).create()
 
-    def play(events: str) -> Story:
+    def play(timeline: str) -> World:
         server = SmtpServer()
         mailer = make_mailer(server, SALES_EMAIL_DEMO=FULL, SALES_EMAIL_ONBOARDING=SLOW)
-        story = Story(mailer, mail_dir, clock, server, monkeypatch)
-        story.tell(events)
-        return story
+        world = World(mailer, mail_dir, clock, server, monkeypatch)
+        world.play(timeline)
+        return world
 
     return play
 
 
 @pytest.mark.parametrize("day", DAYS.values(), ids=DAYS)
-def test_day(play: Play, mail_dir: Path, day: Day) -> None:
-    tried = play(day.events).tried
+def test_day(play: Play, mail_dir: Path, day: str) -> None:
+    went = play(day).went
 
-    left = (f"{it.local_part} {it.state} {it.attempts} {it.last_code}".strip() for it in kept(mail_dir))
-    assert (" ".join(tried), "; ".join(left)) == (day.tried, day.left)
+    left = [f"{it.local_part} {it.state} after {it.attempts} ({it.last_code})" for it in kept(mail_dir)]
+    *_, end = steps(day)
+    went[-1] = end.as_it_went(", ".join(left).replace(" ()", "") or "nothing left")
+    assert_went(day.split("; "), went)
 
 
 @pytest.mark.parametrize(
@@ -360,11 +392,12 @@ def test_day(play: Play, mail_dir: Path, day: Day) -> None:
     ],
 )
 def test_no_message_starves_in_the_rounds(play: Play, mail_dir: Path, situation: Situation) -> None:
-    story = play(situation.events)
+    world = play(situation.timeline)
 
-    left = Counter(f"{it.form_type} {it.state}" for it in kept(mail_dir))
-    found = {**left, "refused": 100 * story.forms_refused / max(1, story.forms_sent)}
-    assert {what: most for what, most in found.items() if most > situation.left.get(what, 0)} == {}
+    found = Counter[str](f"{it.form_type} {it.state}" for it in kept(mail_dir))
+    found["% refused"] = math.ceil(100 * world.forms_refused / max(1, world.forms_sent))
+    most = {what: situation.most.get(what, 0) for what in found}
+    assert [f"{found[what]} {what}, not {most[what]} at most" for what in found if found[what] > most[what]] == []
 
 
 @pytest.mark.parametrize(("form_type", "recipient"), [("demo", "a@example.com"), ("", "b@example.com")])
