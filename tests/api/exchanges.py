@@ -207,7 +207,7 @@ GROUPS["form"] = {
     "with a field of its own": form(200, tema="Precios & más"),
     "that is not delivered": undelivered(is_kept=True),
     "that is neither delivered nor kept": undelivered(is_kept=False),
-    **{f"with the longest {name}": form(200, **{name: "ñ" * length}) for name, length in LENGTHS.items()},
+    "with the longest texts": form(200, **{name: "ñ" * length for name, length in LENGTHS.items()}),
     "with texts that are too long": form(
         "invalid_body", faulty(*LENGTHS), **{name: "ñ" * (length + 1) for name, length in LENGTHS.items()}
     ),
@@ -215,8 +215,6 @@ GROUPS["form"] = {
         f"with a wrong {name}": form("invalid_body", faulty(name), **{name: it}) for name, it in OF_ANOTHER_TYPE.items()
     },
     "with a wrong address, too": form("invalid_email", email=5, **OF_ANOTHER_TYPE),
-    **{f"with 100 times {end!r}": form(200, mensaje=("ñ" * 49 + end) * 100) for end in ("\r\n", "\n", "\r")},
-    "with line breaks and one letter too many": form("invalid_body", faulty("mensaje"), mensaje="\r\n" * 5000 + "x"),
 }
 
 GROUPS["honeypot"] = {
@@ -227,12 +225,12 @@ GROUPS["honeypot"] = {
 }
 
 TOO_FAST: dict[str, tuple[int, str, int]] = {
-    "a little too early": (-1_999, "too_early", 30),
+    "1.999 s old": (-1_999, "too_early", 30),
     "just rendered": (0, "too_early", 30),
     "a minute ahead": (60_000, "too_early", 62),
     "a minute and half a second ahead": (60_500, "too_early", 63),
     "3597.999 s ahead": (3_597_999, "too_early", 3600),
-    "a little too late": (-3_600_001, "expired", 30),
+    "1 h and 1 ms old": (-3_600_001, "expired", 30),
     "in 1970": (-MS, "expired", 30),
     "as early as 64 bits go": (-MS - (1 << 63), "expired", 30),
     "as late as 64 bits go": ((1 << 63) - 1 - MS, "too_early", 3600),
@@ -244,11 +242,9 @@ GROUPS["ts"] = {
         for name, (offset, why, wait) in TOO_FAST.items()
     },
     "as digits, too late": form("too_fast", reason("expired"), ts="0"),
-    **{f"of {ts!r}": form(200, ts=ts) for ts in (MS - 2000, MS - 3_600_000, str(MS - 2000), float(MS - 2000))},
-    **{
-        f"of {ts!a:.25}": form("invalid_body", faulty("ts"), ts=ts)
-        for ts in (1 << 63, -(1 << 63) - 1, "9" * 10_000, "\u0661\u0667", True, 1.5, "ahora", [0])
-    },
+    "2 s old": form(200, ts=MS - 2000),
+    "2 s old, in digits": form(200, ts=str(MS - 2000)),
+    "1 h old": form(200, ts=MS - 3_600_000),
 }
 
 CAPTCHAS: list[tuple[str | None, str | None, int | str]] = [
@@ -270,7 +266,7 @@ GROUPS["captcha"] = {
 }
 
 NO_KINDS: list[Any] = [None, "", "otro", "DEMO", " demo", 1, ["demo"]]
-NO_ADDRESSES: list[Any] = [None, "", " ", "maria", "a@", "@b.es", "a@b.es, c@d.es", "a b@example.com", 5, ["a@b.es"]]
+NO_ADDRESSES: list[Any] = [None, "", "maria", 5]
 GROUPS["required field"] = {
     **{f"form_type {kind!r}": form("invalid_form_type", ALLOWED_KINDS, form_type=kind) for kind in NO_KINDS},
     **{f"email {value!r}": form("invalid_email", email=value) for value in NO_ADDRESSES},

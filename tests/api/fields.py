@@ -10,6 +10,7 @@ from app.ratelimit.window import Policy
 from tests.api.exchanges import BASE, Row, member
 from tests.factories import API_QUOTA, CONTACT_QUOTA, REQUEST_ID
 from tests.fuzz.inspection import State, read_state
+from tests.timeline import assert_went
 from tests.versions import CONTACT_PATHS, CURRENT, FIRST, LEGACY
 
 READ = {"Access-Control-Allow-Origin", "Access-Control-Expose-Headers"}
@@ -31,10 +32,13 @@ EXTRAS = {
 """What an error says beside code, message, status and hint."""
 
 
-def agrees(found: Any, expected: Any) -> bool:
+def as_expected(found: Any, expected: Any) -> Any:
+    """What is expected if that was found, else what was found."""
     if expected is ...:
-        return found is not None
-    return set(found) == expected if isinstance(expected, set) else bool(found == expected)
+        agrees = found is not None
+    else:
+        agrees = (set(found) if isinstance(expected, set) and found else found) == expected
+    return expected if agrees else found
 
 
 def hold(
@@ -53,10 +57,14 @@ def hold(
     state = read_state(status, headers)
     answer = json.loads(body.replace(base.encode(), BASE.encode())) if body else {}
     fields = dict(headers)
-    assert (status, answer.get("error", {}).get("code", "")) == (row.status, row.code if body else "")
-    found = {path: (member(answer, path), expected) for path, expected in row.answer.items()}
-    found |= {name: (fields.get(name), expected) for name, expected in row.fields.items()}
-    assert {name: pair for name, pair in found.items() if not agrees(*pair)} == {}
+    expected: dict[str, Any] = {"status": row.status, "error.code": row.code if body else ""} | row.answer | row.fields
+    found = {"status": status, "error.code": answer.get("error", {}).get("code", "")}
+    found |= {path: member(answer, path) for path in row.answer}
+    found |= {name: fields.get(name) for name in row.fields}
+    assert_went(
+        (f"{name}: {it}" for name, it in expected.items()),
+        (f"{name}: {as_expected(found[name], it)}" for name, it in expected.items()),
+    )
     on_contact = row.path in CONTACT_PATHS and row.code != "rate_limit_exceeded"
     assert state.policy == quotas[on_contact]
     assert fields["API-Version"] == (FIRST if row.path == LEGACY else row.version or CURRENT).name

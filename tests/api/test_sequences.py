@@ -92,7 +92,10 @@ def test_the_state_after_a_slow_delivery_is_that_of_the_response(
     assert (status, state.remaining, state.reset_after) == (200, 0, 18)
 
 
-@pytest.mark.parametrize("age", [-3_590_000, 0, 1_999, 3_600_001])
+AGES = {"almost 1 h ahead": -3_590_000, "just rendered": 0, "1.999 s old": 1_999, "1 h and 1 ms old": 3_600_001}
+
+
+@pytest.mark.parametrize("age", AGES.values(), ids=AGES)
 def test_a_form_that_was_sent_too_early_or_too_late_passes_after_the_wait(
     client: ValidatingClient, clock: FrozenDateTimeFactory, age: int
 ) -> None:

@@ -133,6 +133,6 @@ def test_the_longest_texts_stay_within_the_line_length(character: str) -> None:
     hold(compose(**longest, **{character * 30_000: "x"}).content)
 
 
-@pytest.mark.parametrize("length", [*range(40, 70), 90])
-def test_no_header_line_is_longer_than_it_should_be(length: int) -> None:
-    hold(compose(form_type="onboarding", nombre="x" * length, empresa="y" * length).content)
+def test_no_header_line_is_longer_than_it_should_be() -> None:
+    for length in (*range(40, 70), 90):
+        hold(compose(form_type="onboarding", nombre="x" * length, empresa="y" * length).content)

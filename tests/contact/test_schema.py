@@ -1,4 +1,4 @@
-"""What each field of a contact form takes, and whose fault a value is (tests/api/exchanges.py: the same over HTTP)."""
+"""What each field of a contact form takes, and whose fault a value is. tests/api/exchanges.py has the code of each."""
 
 from __future__ import annotations
 

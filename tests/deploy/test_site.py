@@ -104,7 +104,7 @@ def send(served: Site, name: str, row: Row, client: str) -> Answer:
 THROUGH_NGINX = [
     *(name for name in OF_GUNICORN if "65,537" not in name and "localhost" not in name),
     "form: of kind ventas, /contact.php",
-    f"form: with the longest mensaje, {CONTACT}",
+    f"form: with the longest texts, {CONTACT}",
     "order of the checks: syntax, /contact.php",
     f"required field: no form_type, {CONTACT}",
     "discovery: section docs",
