@@ -1,7 +1,5 @@
 """The test client: every response that any test receives is validated against static/openapi.json."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import json

@@ -1,7 +1,5 @@
 """Fixtures that every folder of the tests uses."""
 
-from __future__ import annotations
-
 import gc
 import logging.config
 import os

@@ -1,7 +1,5 @@
 """The metrics of a running service, as Prometheus reads them."""
 
-from __future__ import annotations
-
 import urllib.request
 from collections.abc import Iterator, Mapping
 
@@ -24,7 +22,7 @@ class Samples:
         self._samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
 
     @classmethod
-    def of(cls, address: str) -> Samples:
+    def of(cls, address: str) -> "Samples":
         return cls(read(address))
 
     def __iter__(self) -> Iterator[tuple[str, Mapping[str, str], float]]:

@@ -1,7 +1,5 @@
 """Valid things, of which a test changes what it is about."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Collaborators that tests pass in where the real one cannot be made to do what the test needs."""
 
-from __future__ import annotations
-
 from app.mail.bulkhead import Bulkhead
 from app.mail.mailer import DeliveryError
 from app.mail.message import Message

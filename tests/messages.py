@@ -1,7 +1,5 @@
 """How the tests read messages."""
 
-from __future__ import annotations
-
 import email
 import re
 from email.header import decode_header, make_header

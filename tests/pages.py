@@ -1,7 +1,5 @@
 """The pages of the project, as the tests read what they show."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Ports for the servers of the tests."""
 
-from __future__ import annotations
-
 import socket
 import weakref
 

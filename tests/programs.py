@@ -1,7 +1,5 @@
 """Programs that a test puts in the place of real ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

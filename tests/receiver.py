@@ -1,7 +1,5 @@
 """What takes the requests that the service and its scripts make of other services, and keeps them."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Work that repeats in a thread of its own."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

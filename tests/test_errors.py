@@ -1,7 +1,5 @@
 """The error catalogue, row by row, and the body in which an error is answered."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

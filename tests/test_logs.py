@@ -1,7 +1,5 @@
 """What the service writes to standard error, as text and as JSON lines."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -1,7 +1,5 @@
 """A name and an address in a header field: whatever an operator sets, every reader finds exactly these two."""
 
-from __future__ import annotations
-
 import email
 import re
 from email.message import EmailMessage

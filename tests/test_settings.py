@@ -1,7 +1,5 @@
 """The settings: every variable's default, what it takes, what it refuses and in which words."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

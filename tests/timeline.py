@@ -8,8 +8,6 @@ Half a minute's worth of requests, one more after 40 seconds, and one more 20 se
 of interest. Each table says which events it has; the outcome is what is said of the event here, and no more.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple

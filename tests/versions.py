@@ -1,7 +1,5 @@
 """The versions of the service and their paths. Of the tests only test_versions.py and client.ts name a version."""
 
-from __future__ import annotations
-
 from app.api import paths
 from app.versions import V1
 from tools.document import VERSIONS

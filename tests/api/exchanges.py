@@ -1,7 +1,5 @@
 """Requests and their answers, as data: what is sent under which settings, and what comes back."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator
@@ -116,7 +114,7 @@ class Row(NamedTuple):
         return PUBLISHED.at(self.path)
 
     @property
-    def earlier(self) -> Iterator[Row]:
+    def earlier(self) -> Iterator["Row"]:
         """The requests that came before."""
         for step in self.before:
             times, request = step.split(" ", 1) if step[0].isdigit() else ("1", step)

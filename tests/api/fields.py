@@ -1,7 +1,5 @@
 """What every response has, whoever made it, and what a row of the table of exchanges says of its own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

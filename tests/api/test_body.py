@@ -1,7 +1,5 @@
 """How far a contact body is read, and what becomes of repeated names and of line ends."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Who a client is and what the service calls itself, as far as proxies are trusted."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

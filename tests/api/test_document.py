@@ -1,7 +1,5 @@
 """The OpenAPI document: when it is not sent again, and what it costs to ask for it."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest

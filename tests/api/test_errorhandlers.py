@@ -1,7 +1,5 @@
 """Every exception, from whichever layer, comes out in the envelope, and nothing of it shows."""
 
-from __future__ import annotations
-
 from typing import NoReturn
 
 import pytest

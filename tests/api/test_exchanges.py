@@ -1,7 +1,5 @@
 """Every row of the table of exchanges, held to all that is said of requests and answers."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The application is a Flask application like any other: what one registers on it runs, and the contract stays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import flask

@@ -1,7 +1,5 @@
 """The rate-limit fields: their form, their rounding and that they agree."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

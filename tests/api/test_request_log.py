@@ -1,7 +1,5 @@
 """One line per request, with an id that the lines of its mail carry too, and nothing personal."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """What several requests spend of the quotas, and when it comes back."""
 
-from __future__ import annotations
-
 import math
 import time
 from datetime import datetime, timedelta

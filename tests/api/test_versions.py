@@ -1,7 +1,5 @@
 """The life of a version: when v1 ends, and v1 beside the next one (tests/api/exchanges.py has v1 on its way)."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import date

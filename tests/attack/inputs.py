@@ -1,7 +1,5 @@
 """What costs the service most among requests of 64 KiB, and among the heads that gunicorn admits."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from collections.abc import Iterable

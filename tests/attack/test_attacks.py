@@ -1,7 +1,5 @@
 """Attacks that once did harm, on the shipped service: through nginx or on a process's own socket, all local."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import resource

@@ -1,7 +1,5 @@
 """The browser, and the three servers of the story: the website, the service and the sales team's mail server."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 from collections.abc import Callable, Iterator

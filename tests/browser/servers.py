@@ -1,7 +1,5 @@
 """The company's website, and the way from its visitors to the service."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer

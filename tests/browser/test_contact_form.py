@@ -1,7 +1,5 @@
 """The example form in a real browser, across origins: what its visitors fill in and what arrives at the sales team."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

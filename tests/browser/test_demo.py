@@ -1,7 +1,5 @@
 """``make demo``: what a visitor sends is shown in the inbox."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

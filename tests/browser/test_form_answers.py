@@ -1,7 +1,5 @@
 """What a visitor sees of each answer of the service that is no confirmation."""
 
-from __future__ import annotations
-
 import json
 import mailbox
 import re

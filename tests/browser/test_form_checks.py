@@ -1,7 +1,5 @@
 """What the form finds by itself, because every request spends the visitor's quota."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qsl
 

@@ -1,7 +1,5 @@
 """The element ``<contact-form>`` in the two lines of the README, and what frameworks do to elements."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

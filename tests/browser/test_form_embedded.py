@@ -1,7 +1,5 @@
 """The form in the page of somebody else: whatever else is there, or is not, and however long the form stays."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The form on small screens, in older browsers, in translated pages, on paper and among whatever else a website has."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import parse_qsl
 

@@ -1,7 +1,5 @@
 """The files of the example form: their weight, and where their texts stand."""
 
-from __future__ import annotations
-
 import gzip
 import re
 

@@ -1,7 +1,5 @@
 """The form on slow and broken networks: what was sent is sent once, or the visitor decides."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """One way through the form in WebKitGTK, which has Safari's engine."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The reference page is built, and shows each operation in a browser without a network."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from playwright.sync_api import BrowserContext, expect

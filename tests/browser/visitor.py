@@ -1,7 +1,5 @@
 """Someone who fills in the example form: what they can do and what they see."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, Literal

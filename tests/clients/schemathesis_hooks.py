@@ -1,7 +1,5 @@
 """What schemathesis cannot read in the document: the quotas, the time, the captcha's equality and the honeypot."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

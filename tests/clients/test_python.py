@@ -1,7 +1,5 @@
 """The client that openapi-python-client makes of the document has typed answers and errors."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import pkgutil

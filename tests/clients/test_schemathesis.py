@@ -1,7 +1,5 @@
 """The document and the running service, held to each other by schemathesis."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

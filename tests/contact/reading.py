@@ -1,7 +1,5 @@
 """Messages as their readers see them, one list of lines for both parts, and what every message must be."""
 
-from __future__ import annotations
-
 import email
 import re
 from email.policy import compat32

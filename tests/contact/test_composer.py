@@ -1,7 +1,5 @@
 """The header of a message, and that no visitor's text gets out of its place."""
 
-from __future__ import annotations
-
 import email
 import re
 from zoneinfo import ZoneInfo

@@ -1,7 +1,5 @@
 """What a form becomes: every row is what was typed, and the lines of the message that it changes."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """What each field of a contact form takes, and whose fault a value is. tests/api/exchanges.py has the code of each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

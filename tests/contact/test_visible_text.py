@@ -1,7 +1,5 @@
 """The text of a visitor: everything that can be seen is left in it, and nothing invisible."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

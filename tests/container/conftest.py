@@ -1,7 +1,5 @@
 """The image, built once."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.container.podman import Podman

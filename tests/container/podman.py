@@ -1,7 +1,5 @@
 """An image and its containers by Debian's podman, with a storage and a configuration of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -43,7 +41,7 @@ runroot = "{directory}/run"
 class Container:
     """A container in which gunicorn serves."""
 
-    podman: Podman
+    podman: "Podman"
     server: Server
     name: str
     volume: Path

@@ -1,7 +1,5 @@
 """deploy/kubernetes.yaml and compose.yaml as podman runs them, in a network of their own with the published ports."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

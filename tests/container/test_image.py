@@ -1,7 +1,5 @@
 """The image of deploy/Containerfile as an operator runs it: its root cannot be written, and its user has no rights."""
 
-from __future__ import annotations
-
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

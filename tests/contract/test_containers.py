@@ -1,7 +1,5 @@
 """compose.yaml and deploy/kubernetes.yaml against the code; `make test-container` runs both."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import subprocess

@@ -1,7 +1,5 @@
 """From a posted form to what arrives at the sales team's mail server, with nothing replaced between the two."""
 
-from __future__ import annotations
-
 import logging
 import re
 import threading

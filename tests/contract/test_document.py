@@ -1,7 +1,5 @@
 """static/openapi.json and the code say the same, in both directions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """docs/contact-form is held to the code: a form that is copied from it is one that the service takes."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """The direction of imports: data flows one way, and so do dependencies."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

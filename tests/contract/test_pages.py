@@ -1,7 +1,5 @@
 """Links between the pages lead somewhere, and what ``make docs`` writes is current."""
 
-from __future__ import annotations
-
 import re
 import threading
 from pathlib import Path

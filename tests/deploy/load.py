@@ -1,7 +1,5 @@
 """Clients that keep asking while something happens to the service."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Iterator

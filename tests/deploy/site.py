@@ -1,7 +1,5 @@
 """The shipped nginx site in front of the shipped unit's processes, moved to folders and ports of a test."""
 
-from __future__ import annotations
-
 import configparser
 import http.client
 import json

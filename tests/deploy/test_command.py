@@ -3,8 +3,6 @@
 sudo lets an operator do what deploy/sudoers lists, and systemd-run reads the settings and variables as systemd does.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

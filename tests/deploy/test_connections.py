@@ -4,8 +4,6 @@
 connections of each client. The test runs it in a network namespace of its own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """The shipped files against the code, nginx and systemd."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

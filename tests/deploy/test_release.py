@@ -3,8 +3,6 @@
 The test plays systemd, the programs that change the machine's users, and nginx's look at its configuration.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -1,7 +1,5 @@
 """The service as its clients meet it: through nginx, alone on its machine or beside a website."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

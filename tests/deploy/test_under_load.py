@@ -1,7 +1,5 @@
 """What happens to requests while the service is reloaded, upgraded or stopped."""
 
-from __future__ import annotations
-
 import re
 import signal
 import time

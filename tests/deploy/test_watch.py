@@ -1,7 +1,5 @@
 """deploy/watch.sh with the real `mail status`; what tells the operator is played by the test."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The website beside the service: neither changes an answer of the other."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A website and the service on one nginx, as docs/deploy.md puts them together."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """How hard the properties are tried: FUZZ_CASES says how many hostile requests each gets."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from ipaddress import IPv4Address

@@ -1,7 +1,5 @@
 """Strategies for bodies that nobody who means well would send. Many begin with a row of the table of exchanges."""
 
-from __future__ import annotations
-
 import json
 from typing import TypeVar
 from urllib.parse import urlencode

@@ -1,7 +1,5 @@
 """What every answer and every message must be, whatever was sent: read by parsers that follow the RFCs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from datetime import datetime

@@ -3,8 +3,6 @@
 Hostile HTTP stops at nginx; tests/server/test_malformed.py has what gunicorn answers to it.
 """
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

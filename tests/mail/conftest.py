@@ -1,7 +1,5 @@
 """Fixtures of the mail layer's tests."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

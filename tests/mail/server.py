@@ -1,7 +1,5 @@
 """An SMTP server on loopback that keeps what arrives and does at each step what a test says."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import re

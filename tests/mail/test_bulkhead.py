@@ -1,7 +1,5 @@
 """Who gets a slot in front of the mail server, who waits and who is turned away."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 

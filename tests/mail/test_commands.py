@@ -1,7 +1,5 @@
 """flask mail as an operator sees it: what a command says, and what it sends, logs and leaves in MAIL_DIR."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

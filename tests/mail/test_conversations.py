@@ -1,7 +1,5 @@
 """Every conversation with a mail server: what it does, what becomes of the message, and what is said of it."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import re

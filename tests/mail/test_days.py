@@ -1,7 +1,5 @@
 """The attempts that the service makes by itself: when, in which states, and by whom. No second of its days passes."""
 
-from __future__ import annotations
-
 import math
 import os
 from bisect import insort

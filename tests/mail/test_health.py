@@ -1,7 +1,5 @@
 """The checks of the mail server and of MAIL_DIR: what they find, log and tell, and how little they ask."""
 
-from __future__ import annotations
-
 import errno
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What becomes of an accepted message on the disk, and whether the client is told that it is kept."""
 
-from __future__ import annotations
-
 import errno
 import os
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """The names of queued messages: what they say, and whether there is a next attempt."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.mail.queued import QueuedMessage, State, parse_path

@@ -1,7 +1,5 @@
 """Whom the mail layer asks for names, and how often: the DNS may hang, and then nothing else does."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

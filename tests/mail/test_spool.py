@@ -1,7 +1,5 @@
 """Messages on disk: a Maildir that only the service's user can read, and that other programs may look into."""
 
-from __future__ import annotations
-
 import builtins
 import errno
 import fcntl

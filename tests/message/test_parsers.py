@@ -1,7 +1,5 @@
 """Another program reads in a message what was typed. tests/contact holds the message itself to what it must be."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """SpamAssassin's verdict on the messages, by the rules that Debian ships and without the network."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from email.utils import format_datetime, localtime

@@ -1,7 +1,5 @@
 """What each event counts as, in one process and without gunicorn."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

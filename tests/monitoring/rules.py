@@ -1,7 +1,5 @@
 """The shipped rules, and promtool, which tries them on series that a test gives it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A real Prometheus reads two real processes of the service while their mail server fails."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

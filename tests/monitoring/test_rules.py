@@ -1,7 +1,5 @@
 """Each alert fires at its shipped time and not before, says what to do, and resolves; what is shared counts once."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

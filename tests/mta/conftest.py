@@ -1,7 +1,5 @@
 """Fixtures of the tests that need Postfix."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Debian's opendkim as a signer, in a folder and on a loopback port of its own; the system's one is left alone."""
 
-from __future__ import annotations
-
 import re
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Debian's Postfix, in folders and on a loopback port of its own; the system's one is left alone."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import re

@@ -1,7 +1,5 @@
 """docs/mail.md, "SPF, DKIM and DMARC": what a Postfix with opendkim signs and relays verifies at the provider."""
 
-from __future__ import annotations
-
 import re
 from email.message import EmailMessage
 from typing import Any

@@ -1,7 +1,5 @@
 """The messages of the service at a real mail server, and its opinion of them."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What holds of every limiter, wherever it keeps its windows: one suite for all implementations."""
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The choice of a storage: the addresses that RATE_LIMIT_STORAGE takes, as the redis library reads them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

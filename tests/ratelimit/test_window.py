@@ -1,7 +1,5 @@
 """The exact sliding window: against a naive model, under threads, and what it costs."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import time

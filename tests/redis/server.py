@@ -1,7 +1,5 @@
 """A real redis-server on loopback and on a unix socket, which a test can kill, hang and start again."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from contextlib import suppress

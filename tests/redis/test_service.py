@@ -1,7 +1,5 @@
 """Several gunicorns on one server: one client, one limit, whatever happens to the server."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The shared windows on a real server: as exact as those in the process, and out of nobody's way when it is gone."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 import socket

@@ -1,7 +1,5 @@
 """The service of the module that MONITORED names, in which a request with the field X-Crash fails there."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Iterable

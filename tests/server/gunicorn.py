@@ -1,7 +1,5 @@
 """The real gunicorn with the project's own configuration, in a process of its own."""
 
-from __future__ import annotations
-
 import http.client
 import itertools
 import json
@@ -54,7 +52,7 @@ class Server:
     client: str = "127.0.0.1"
     """The address from which it is asked: each address of the loopback interface has quotas of its own."""
 
-    def new_client(self) -> Server:
+    def new_client(self) -> "Server":
         """The same service, asked from an address that nobody has used."""
         return replace(self, client=unused_address())
 

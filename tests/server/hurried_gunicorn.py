@@ -3,8 +3,6 @@
 RETRY_SECONDS takes the place of all pauses between the attempts for one message.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 

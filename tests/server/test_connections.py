@@ -1,7 +1,5 @@
 """The connections of the real gunicorn: no more than it has files for, and a stop waits until all are answered."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

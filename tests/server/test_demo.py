@@ -1,7 +1,5 @@
 """``make demo``: what it says when it cannot start, and how it ends."""
 
-from __future__ import annotations
-
 import signal
 import socket
 from pathlib import Path

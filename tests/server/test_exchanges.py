@@ -1,7 +1,5 @@
 """Rows of the table of exchanges, answered by the real gunicorn."""
 
-from __future__ import annotations
-
 import pytest
 
 from app import API_POLICY, CONTACT_POLICY

@@ -1,7 +1,5 @@
 """A mail server that hangs, and a stop, with the real gunicorn: nothing is lost and nobody is held up."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

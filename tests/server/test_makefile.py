@@ -1,7 +1,5 @@
 """The targets of a contributor's first minutes, where something is missing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

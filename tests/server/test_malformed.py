@@ -1,7 +1,5 @@
 """Raw bytes to the real gunicorn: each request gets one answer in the envelope, and then its connection ends."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

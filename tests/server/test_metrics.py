@@ -1,7 +1,5 @@
 """The metrics of the real gunicorn, as they are read at METRICS_BIND."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import shutil

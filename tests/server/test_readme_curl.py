@@ -1,7 +1,5 @@
 """The curl commands of README.md, run as they stand there, get the answers that are shown there."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 

@@ -1,7 +1,5 @@
 """Messages that were kept arrive by themselves, each once, also when processes are killed in the middle of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """How the service starts, serves and refuses to start, with the real gunicorn and the real flask command."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

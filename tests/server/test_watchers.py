@@ -1,7 +1,5 @@
 """Sentry and OpenTelemetry, as deploy/monitoring has them, learn of a request and no word of the visitor's."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
