@@ -140,17 +140,20 @@ def test_the_service_is_degraded_until_the_server_is_back_and_counts_what_is_und
     path.rename(mail_dir / "cur" / f"{path.name}:2,S")  # as a mail reader does
     keep(mail_dir, numbered(2))
     (mail_dir / "new" / "1").touch()
-    server = SmtpServer()
+    server = SmtpServer(seconds_per_reply=0.02)
     app = make_app(collaborators=REAL, **server.environ)
     during = get(app, verbose="true")
     with server:
+        begun = time.perf_counter()
         health_of(app).checks[0].run()
-        after = get(app)
+        passed = time.perf_counter() - begun
+        after = get(app, verbose="true")
 
     assert (during["status"], during["checks"]) == ("degraded", {"api": "ok", "mail": "fail"})
     details = during["details"]["mail"]
     assert datetime.fromisoformat(details.pop("checked_at")) > datetime.now(UTC) - timedelta(minutes=5)
     assert details.pop("latency_ms") >= 0
+    assert 20 < after["details"]["mail"]["latency_ms"] < passed * 1000
     assert details == {"transport": "smtp", "server": "fail", "storage": "ok", "undelivered": 2}
     assert (after["status"], after["checks"]) == ("ok", {"api": "ok", "mail": "ok"})
 
