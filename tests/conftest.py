@@ -44,7 +44,7 @@ hypothesis.settings.load_profile("any machine")
 os.environ["TZ"] = "LHST-10:30LHDT-11,M10.1.0,M4.1.0"
 time.tzset()
 
-# A leaked socket is reported when it is collected: so what a test has made is collected at its end, and only then.
+# A leaked socket is reported when it is collected: so what a test has made is collected at its end, and seldom before.
 gc.set_threshold(200_000)
 
 # pytest measures how long a test takes by its own clock, which goes on while the test holds the time.
@@ -57,7 +57,7 @@ LogLines = Callable[[], list[str]]
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One process for each core, and one because tests wait, too; a file alone is over before they have started."""
+    """One process for each core, and one because tests wait, too; chosen files are done before workers have started."""
     return 0 if all(Path(given.partition("::")[0]).is_file() for given in config.args) else (os.cpu_count() or 1) + 1
 
 
@@ -92,9 +92,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _a_leak_is_reported_at_its_test() -> Iterator[None]:
+def _a_leak_is_reported_at_its_test(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    gc.collect(0)
+    request.node.funcargs.clear()  # pytest itself lets go of them later
+    gc.collect(1)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from app.mail.message import Message
 
 
 class RecordingMailer:
-    """Keeps what it is given, while nothing is left undelivered."""
+    """Keeps what it is given. While ``kept`` is not None it delivers nothing, and says that MAIL_DIR has it or not."""
 
     transport = "smtp"
 
@@ -14,15 +14,15 @@ class RecordingMailer:
         self.sender = self
         self.bulkhead = Bulkhead(slots=1, waiting_room=0, timeout=0)
         self.messages: list[Message] = []
-        self.undelivered: DeliveryError | None = None
+        self.kept: bool | None = None
 
     def deliver(self, message: Message) -> None:
-        if self.undelivered:
-            raise self.undelivered
+        if self.kept is not None:
+            raise DeliveryError(kept=self.kept)
         self.messages.append(message)
 
     def check(self) -> None:
-        if self.undelivered:
+        if self.kept is not None:
             raise ConnectionRefusedError
 
     def log_transport(self) -> None:

@@ -4,8 +4,8 @@ A timeline is a text of steps, ``SECOND EVENT`` or ``SECOND EVENT -> OUTCOME``, 
 
     0 30x GET /api -> 200 r=30 t=60; 40 GET /api -> 200 r=29 t=20; 60 GET /api -> 200
 
-Half a minute's worth of requests, one more after 40 seconds, and one more 20 seconds later, of which only the status is
-of interest. Each table says which events it has; the outcome is what is said of the event here, and no more.
+Thirty requests at once, of which the last answer is told; one more at 40 seconds; and one at 60, of which only the
+status matters. Each table says which events it has.
 """
 
 import difflib
@@ -36,7 +36,7 @@ def assert_went(expected: Iterable[str], happened: Iterable[str]) -> None:
     """Fail unless all lines are as expected; the failure says of those that differ on which side they stand."""
     __tracebackhide__ = True
     marks = {" ": "", "-": "expected, and did not come:", "+": "came, and was not expected:", "@": ""}
-    differing = [*difflib.unified_diff([*expected], [*happened], lineterm="")][2:]  # behind the names of two files
+    differing = [*difflib.unified_diff([*expected], [*happened], lineterm="")][3:]  # behind files and first place
     if differing:
-        lines = (f"{marks[line[0]]:>28} {'...' if line[0] == '@' else line[1:]}" for line in differing)
+        lines = (f"{marks[line[0]]:>28} {'(more lines)' if line[0] == '@' else line[1:]}" for line in differing)
         raise AssertionError("\n".join(["not as the row says", *lines]))

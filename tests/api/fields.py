@@ -60,8 +60,8 @@ def hold(
     found |= {path: member(answer, path) for path in row.answer}
     found |= {name: fields.get(name) for name in row.fields}
     assert_went(
-        (f"{name}: {it}" for name, it in expected.items()),
-        (f"{name}: {as_expected(found[name], it)}" for name, it in expected.items()),
+        (f"{name}: {it!r}" for name, it in expected.items()),
+        (f"{name}: {as_expected(found[name], it)!r}" for name, it in expected.items()),
     )
     on_contact = row.path in CONTACT_PATHS and row.code != "rate_limit_exceeded"
     assert state.policy == quotas[on_contact]

@@ -49,20 +49,19 @@ def test_every_served_operation_is_documented_and_every_documented_one_served(ma
     assert served | {f"options {path}" for path in CONTACT_PATHS} == set(OPERATIONS)
 
 
-ANSWERS = [
-    (status, media_type["schema"], [resolve(example)["value"] for example in media_type.get("examples", {}).values()])
-    for operation in OPERATIONS.values()
-    for status, response in operation["responses"].items()
-    for media_type in resolve(response).get("content", {}).values()
-]
-REQUESTS = [
-    ("", media_type["schema"], [resolve(example)["value"] for example in media_type["examples"].values()])
-    for operation in OPERATIONS.values()
-    for media_type in resolve(operation.get("requestBody", {})).get("content", {}).values()
-]
+BODIES_OF = {
+    f"{name} {status} {content_type}": (
+        status,
+        body["schema"],
+        [resolve(it)["value"] for it in body["examples"].values()],
+    )
+    for name, operation in OPERATIONS.items()
+    for status, sent in (*operation["responses"].items(), ("", operation.get("requestBody", {})))
+    for content_type, body in resolve(sent).get("content", {}).items()
+}
 
 
-@pytest.mark.parametrize(("status", "schema", "examples"), ANSWERS + REQUESTS)
+@pytest.mark.parametrize(("status", "schema", "examples"), [*BODIES_OF.values()], ids=BODIES_OF)
 def test_every_body_has_valid_examples_of_its_status(status: str, schema: dict[str, Any], examples: list[Any]) -> None:
     assert examples
     assert [error for example in examples for error in make_validator(schema).iter_errors(example)] == []

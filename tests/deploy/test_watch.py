@@ -134,6 +134,10 @@ def test_the_operator_is_told(machine: Machine, story: str) -> None:
                 machine.mail_dir.rmdir()
             case ["MAIL_DIR", "is", "back"]:
                 machine.mail_dir.mkdir()
+            case ["watch", *_] | ["@0", "was", "down", "all", "day"]:
+                pass
+            case _:
+                pytest.fail(f"no such event: {step.event}")
         told = machine.told(step.event.removeprefix("watch ")) if step.event.startswith("watch") else []
         known = {text.format(mail_dir=machine.mail_dir): name for name, text in TEXTS.items()}
         went.append(step.as_it_went(", ".join(known.get(text, text) for text in told) or "nothing"))

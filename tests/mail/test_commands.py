@@ -60,14 +60,14 @@ kept 1 new; 2 new; 3 new; 4 new $ resend 3 <1@example.com>
 2/2 3 delivered: ...
 ! 2 handled, 2 undelivered
 = left 2 waiting 0; 4 waiting 0 | sent 1 3
-# or all, in any state, and what was being sent when its process died
+# a resend without names sends all, in any state, and what was being sent when its process died
 kept {EACH}; 6 sending $ resend
 1/7 0 delivered: 250 2.0.0 taken
 ...
 7/7 5 delivered: 250 2.0.0 taken
 ! 7 handled, 0 undelivered
 = left nothing | sent 0 1 2 4 6 3 5
-# or only what waits, the fewest attempts first
+# a resend of what waits begins with the fewest attempts
 kept {EACH} $ resend --waiting
 1/2 0 delivered: ...
 2/2 1 delivered: ...
@@ -133,7 +133,7 @@ kept 1 sending* $ resend
 1/1 1 {SKIPPED}
 ! 1 handled, 1 undelivered
 = exit 1
-# nor deleted
+# what somebody else holds is not deleted
 kept 1 new* $ drop --yes 1
 ! 1 is {SKIPPED}
 ! 0 dropped
@@ -142,7 +142,7 @@ kept 1 new* $ drop --yes 1
 kept {FORM} new; 2 new; 3 new $ drop --yes 3f0c9a1b {REQUEST} <2@example.com>
 ! 2 dropped
 = left 3 waiting 0 | log message 2 dropped | log message {FORM} dropped
-# all in a state
+# a drop of all in a state
 kept {EACH} $ drop --yes --state in-doubt
 ! 2 dropped
 = left 5 given up 35 451; 1 waiting 1 451; 0 waiting 0; 4 refused 1 550 | log message 2 dropped | log message 3 dropped
@@ -284,8 +284,15 @@ def assert_said(said: str, expected: str) -> None:
         return re.fullmatch(".*".join(map(re.escape, expected.split("..."))), said, re.DOTALL) is not None
 
     if not is_said(said, expected):
-        lines = [line for line in expected.splitlines() if line != "..."]
-        assert_went(lines, (next((it for it in lines if is_said(line, it)), line) for line in said.splitlines()))
+        rest, went = expected.splitlines(), list[str]()
+        for line in said.splitlines():
+            number = next((number for number, it in enumerate(rest) if it != "..." and is_said(line, it)), None)
+            if number is not None:
+                went += [*(["..."] if "..." in rest[:number] else []), rest[number]]
+                rest = rest[number + 1 :]
+            elif rest[:1] != ["..."]:
+                went.append(line)
+        assert_went(expected.splitlines(), went + [it for it in rest if it == "..."])
         pytest.fail(f"nothing stands where the row has a line of three dots:\n{said}")
 
 
@@ -295,8 +302,9 @@ def test_session(
 ) -> None:
     """Plays a session: what is given, a command behind ``$``, and all that it does.
 
-        kept 1 new 90; 2 refused; 3 sending*    messages as ID STATE AGE; somebody holds those with a star
-        server RCPT: 450 busy | 250 OK          its answers at a stage, one after the other (none: not set; down)
+        kept 1 new 90; 2 refused; 3 sending*    messages as ID STATE SECONDS; somebody holds those with a star
+        server RCPT: 450 busy | 250 OK          its answers at a stage, one after the other. ``server down``: nobody
+                                                listens; ``server none``: SMTP_HOST is not set
         SALES_EMAIL=b@example.com               a setting; ``store cut`` spoils MAIL_DIR, ``typed y`` is typed
         $ resend 1
         1/1 1 delivered: ...                    the output; ``...`` stands for anything

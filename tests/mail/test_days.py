@@ -27,7 +27,6 @@ from tests.timeline import assert_went, steps
 HOUR = 3600
 LATER = "server RCPT: 450 4.2.0 later"
 SILENT = "server message: DROP"
-TRIED = ",tries={},last=170000000{}.000,waiting=451.demo"
 
 PAUSES = [0, 60, 120, 240, 480, 960, 1920, 3840, *range(3840 + HOUR, 5 * DAY, HOUR)]
 """The times of a message that is deferred for five days."""
@@ -40,14 +39,14 @@ def tries(message: str, seconds: Iterable[int]) -> str:
 
 DAYS = {
     "the oldest first, a second apart": (
-        f"0 due 30; {'; '.join(f'{second} tries m{second} -> sent' for second in range(30))}; 30 end -> nothing left"
+        f"0 due {' '.join(f'm{number}' for number in range(30))}; {'; '.join(f'{second} tries m{second} -> sent' for second in range(30))}; 30 end -> nothing left"
     ),
-    "but before them those with fewer attempts": (
-        f"0 keep m1 {TRIED.format(9, 1)}; 0 keep m2 {TRIED.format(2, 3)}; 0 keep m3 {TRIED.format(3, 2)}; 0 due 1;"
+    "those with fewer attempts before older ones": (
+        "0 keep m1 tried 9 times; 0 keep m2 tried 2 times; 0 keep m3 tried 3 times; 0 due m0;"
         " 0 tries m0 -> sent; 1 tries m2 -> sent; 2 tries m3 -> sent; 3 tries m1 -> sent; 5 end -> nothing left"
     ),
     "what another process sends takes no time": (
-        "0 due 3; 0 another process sends the oldest; 0 tries m1 -> sent; 1 tries m2 -> sent; 2 end -> m0 waiting after 0"
+        "0 due m0 m1 m2; 0 another process sends the oldest; 0 tries m1 -> sent; 1 tries m2 -> sent; 2 end -> m0 waiting after 0"
     ),
     "pauses as long as the message has waited, and after five days it is given up": (
         f"0 rounds every 60; 0 {LATER}; 0 form m1; {tries('m1', PAUSES[:5])}; 960 rounds every 240;"
@@ -57,16 +56,16 @@ DAYS = {
         "0 server down; 0 form m1; 0 tries m1 -> fails; 0 check fails; 0 rounds every 3600;"
         f" {6 * DAY} server up; {6 * DAY} check passes; {6 * DAY} tries m1 -> sent; {6 * DAY + 1} end -> nothing left"
     ),
-    "nor does a clock that was wrong at boot": (
+    "a clock that was wrong at boot ends nothing": (
         f"0 server down; 0 clock ahead {-36 * 365 * DAY}; 0 form m0 m1; {tries('m0', [0])}; {tries('m1', [0])};"
         f" 5 clock ahead 0; {tries('m0', [10])}; {tries('m1', [20])}; 1800 server up; 1800 check passes;"
         " 1800 tries m0 -> sent; 1801 tries m1 -> sent; 1810 end -> nothing left"
     ),
-    "one set back keeps nothing waiting": (
+    "a clock that is set back keeps nothing waiting": (
         f"0 server down; 0 clock ahead {DAY}; 0 form m1; 0 tries m1 -> fails; 0 clock ahead 0; 0 server up;"
         " 0 tries m1 -> sent; 15 end -> nothing left"
     ),
-    "but one that was a little ahead does not hurry": (
+    "a clock that was a little ahead hurries nothing": (
         "0 server down; 0 clock ahead 30; 0 form m1; 0 tries m1 -> fails; 0 clock ahead 0; 0 server up;"
         " 15 end -> m1 waiting after 1 (connection)"
     ),
@@ -82,7 +81,7 @@ DAYS = {
     "the first check that passes is a return": (
         "0 keep m1 waiting; 0 check passes; 0 tries m1 -> sent; 1 end -> nothing left"
     ),
-    "one that passes again is none": (
+    "a check that passes again is no return": (
         f"0 {LATER}; 0 check passes; 0 form m1; 0 tries m1 -> fails; 15 check passes; 30 check passes;"
         " 55 end -> m1 waiting after 1 (450)"
     ),
@@ -90,32 +89,32 @@ DAYS = {
         "0 check fails; 0 keep m1 waiting; 1 check passes; 1 tries m1 -> sent; 3 end -> nothing left"
     ),
     "no round while the check fails": (
-        "0 due 3; 0 check passes; 0 tries m0 -> sent; 1 tries m1 -> sent; 1.5 check fails;"
+        "0 due m0 m1 m2; 0 check passes; 0 tries m0 -> sent; 1 tries m1 -> sent; 1.5 check fails;"
         " 3600 end -> m2 waiting after 0"
     ),
     # forms
-    "live forms go first": "0 due 1; 0 forms wait 1; 60 forms wait 0; 60 tries m0 -> sent; 75 end -> nothing left",
+    "live forms go first": "0 due m0; 0 forms wait 1; 60 forms wait 0; 60 tries m0 -> sent; 75 end -> nothing left",
     # a stop, and failures
-    "a stop begins no other attempt": "0 due 2; 0 tries m0 -> sent; 0.5 end -> m1 waiting after 0",
+    "a stop begins no other attempt": "0 due m0 m1; 0 tries m0 -> sent; 0.5 end -> m1 waiting after 0",
     "a failure makes the gap ten seconds, and one second less after each half minute": (
-        f"0 due 8; 0 {LATER}; 0 tries m0 -> fails; 5 server well; 10 tries m1 -> sent; 20 tries m2 -> sent;"
+        f"0 due m0 m1 m2 m3 m4 m5 m6 m7; 0 {LATER}; 0 tries m0 -> fails; 5 server well; 10 tries m1 -> sent; 20 tries m2 -> sent;"
         " 29 tries m3 -> sent; 38 tries m4 -> sent; 47 tries m5 -> sent; 55 tries m6 -> sent; 63 tries m7 -> sent;"
         " 71 end -> m0 waiting after 1 (450)"
     ),
     "after five minutes it is one second again": (
-        f"0 {LATER}; 0 due 1; 0 tries m0 -> fails; 5 server well; 200 tries m0 -> sent; 300 due 4; 300 tries m0 -> sent;"
+        f"0 {LATER}; 0 due m0; 0 tries m0 -> fails; 5 server well; 200 tries m0 -> sent; 300 due m0 m1 m2 m3; 300 tries m0 -> sent;"
         " 301 tries m1 -> sent; 302 tries m2 -> sent; 303 tries m3 -> sent; 304 end -> nothing left"
     ),
     "from a disk that keeps what was delivered nothing is sent": (
-        "0 disk keeps everything; 0 due 1; 60 end -> m0 waiting after 0"
+        "0 disk keeps everything; 0 due m0; 60 end -> m0 waiting after 0"
     ),
-    "one that is cut off is tried a quarter of an hour later": (
-        "0 due 2; 0 oldest is cut off; 1 tries m1 -> sent; 600 oldest is whole; 910 tries m0 -> sent;"
+    "a message that is cut off is tried a quarter of an hour later": (
+        "0 due m0 m1; 0 oldest is cut off; 1 tries m1 -> sent; 600 oldest is whole; 910 tries m0 -> sent;"
         " 1200 end -> nothing left"
     ),
     **{
         f"the others of the round wait after {reply}": (
-            f"0 due 3; 0 server {stage}: {reply}; 0 check passes; {tries('m0', [0])}; {tries('m1', [10])};"
+            f"0 due m0 m1 m2; 0 server {stage}: {reply}; 0 check passes; {tries('m0', [0])}; {tries('m1', [10])};"
             f" 11 end -> m0 waiting after 1 ({code}), m1 waiting after 1 ({code}), m2 waiting after 0"
         )
         for stage, reply, code in (
@@ -126,15 +125,15 @@ DAYS = {
         )
     },
     "a message left in doubt stops the rounds for eight minutes": (
-        f"0 due 3; 0 {SILENT}; {tries('m0', [0])}; {tries('m1', [480])}; 500 server well; 960 tries m2 -> sent;"
+        f"0 due m0 m1 m2; 0 {SILENT}; {tries('m0', [0])}; {tries('m1', [480])}; 500 server well; 960 tries m2 -> sent;"
         " 961 end -> m0 in doubt after 1, m1 in doubt after 1"
     ),
-    "but a live form does not": (
-        f"0 due 2; 0 {SILENT}; 0 form m9; 0 tries m9 -> fails; 0 server well; 0 tries m0 -> sent; 1 tries m1 -> sent;"
+    "a live form that is left in doubt does not stop the rounds": (
+        f"0 due m0 m1; 0 {SILENT}; 0 form m9; 0 tries m9 -> fails; 0 server well; 0 tries m0 -> sent; 1 tries m1 -> sent;"
         " 5 end -> m9 in doubt after 1"
     ),
-    "but not after 550": (
-        f"0 due 2; 0 server RCPT: 550 5.1.1 no; {tries('m0', [0])}; {tries('m1', [1])};"
+    "the rounds go on after 550": (
+        f"0 due m0 m1; 0 server RCPT: 550 5.1.1 no; {tries('m0', [0])}; {tries('m1', [1])};"
         " 5 end -> m0 refused after 1 (550), m1 refused after 1 (550)"
     ),
 }
@@ -265,11 +264,18 @@ class World:
         """So that days do not take long."""
         self._patch.setattr(module, "INTERVAL", float(seconds))
 
-    def due(self, messages: str) -> None:
-        keep_due(self._mail_dir, int(messages))
+    def due(self, *local_parts: str) -> None:
+        """The oldest first."""
+        keep_due(self._mail_dir, *local_parts)
 
     def keep(self, local_part: str, *state: str) -> None:
-        keep(self._mail_dir, numbered(local_part), " ".join(state))
+        """In one of the states, or tried so often; those that were tried more often have waited longer since."""
+        match state:
+            case ("tried", times, "times"):
+                name = f",tries={times},last={1_700_000_000 - int(times)}.000,waiting=451.demo"
+            case _:
+                name = " ".join(state)
+        keep(self._mail_dir, numbered(local_part), name)
 
     def wait(self, messages: str, form_type: str, oldest: str) -> None:
         """Each was tried once an hour since its form was posted, the last one as many seconds ago, and a minute."""
@@ -348,10 +354,10 @@ class World:
         self._coming.clear()
 
 
-def keep_due(mail_dir: Path, messages: int) -> None:
-    """Puts messages into MAIL_DIR whose turn has come."""
-    for number in range(messages):
-        keep(mail_dir, numbered(f"m{number}"), age=200 - number)
+def keep_due(mail_dir: Path, *local_parts: str) -> None:
+    """Puts messages into MAIL_DIR whose turn has come, the oldest first."""
+    for number, local_part in enumerate(local_parts):
+        keep(mail_dir, numbered(local_part), age=200 - number)
 
 
 Play = Callable[[str], World]
@@ -378,7 +384,8 @@ def test_day(play: Play, mail_dir: Path, day: str) -> None:
 
     left = [f"{it.local_part} {it.state} after {it.attempts} ({it.last_code})" for it in kept(mail_dir)]
     *_, end = steps(day)
-    went[-1] = end.as_it_went(", ".join(left).replace(" ()", "") or "nothing left")
+    assert end.outcome, "the last step says what is left"
+    went[went.index(end.text)] = end.as_it_went(", ".join(left).replace(" ()", "") or "nothing left")
     assert_went(day.split("; "), went)
 
 
@@ -416,7 +423,7 @@ def test_of_two_processes_one_makes_rounds_and_the_other_when_its_check_fails(
     make_mailer: MakeMailer, mail_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "INTERVAL", 0.2)
-    keep_due(mail_dir, 2)
+    keep_due(mail_dir, "m0", "m1")
     with SmtpServer({"RCPT": "450 4.2.0 later"}) as server:
         first, second = (Redelivery(make_mailer(server), Spool(mail_dir), timeout=10) for _ in range(2))
         first.work()

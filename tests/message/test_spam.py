@@ -9,7 +9,7 @@ from typing import Any
 from app.forms import FORM_TYPES
 from tests.contact.reading import compose
 
-PATIENCE = 300
+PATIENCE = 200
 """Seconds after which SpamAssassin hangs."""
 
 RULES = Path("/usr/share/spamassassin")

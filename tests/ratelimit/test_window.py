@@ -98,7 +98,7 @@ class ContestedKey(bytes):
 
 
 @pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize("policy", [CONTACT, API] * 5)
+@pytest.mark.parametrize("policy", [CONTACT, API] * 5, ids=lambda policy: f"a quota of {policy.quota}")
 def test_sixteen_threads_on_one_client_get_exactly_the_quota(policy: Policy) -> None:
     assert_threads_get_exactly_the_quota([SlidingWindow(policy)], ContestedKey(address(1)))
 
@@ -106,23 +106,32 @@ def test_sixteen_threads_on_one_client_get_exactly_the_quota(policy: Policy) -> 
 LEAVING: dict[str, tuple[Policy, int, str]] = {
     "at the cap, the client whose last request is oldest": (
         *(API, 3),
-        "0 hit a; 1 hit b; 2 hit c; 3 hit a; 4 hit d; 5 peek a -> 58; 5 peek b -> 60; 5 peek c -> 59; 5 peek d -> 59",
+        (
+            "0 hit a; 1 hit b; 2 hit c; 3 hit a; 4 hit d; 5 known clients -> 3;"
+            " 5 peek a -> 58; 5 peek b -> 60; 5 peek c -> 59; 5 peek d -> 59"
+        ),
     ),
     "a refused request and a peek do not keep a client": (
         *(CONTACT, 2),
-        "0 hit a; 1 hit b; 2 hit a; 3 peek a; 4 hit c; 5 peek a -> 1; 5 peek b -> 0; 5 peek c -> 0",
+        "0 hit a; 1 hit b; 2 hit a; 3 peek a; 4 hit c; 5 known clients -> 2; 5 peek a -> 1; 5 peek b -> 0; 5 peek c -> 0",
     ),
-    "a peek at a new client takes no place": (CONTACT, 1, "0 hit a; 1 peek b; 2 peek c; 3 peek a -> 0"),
+    "a peek at a new client takes no place": (
+        *(CONTACT, 1),
+        "0 hit a; 1 peek b; 2 peek c; 3 known clients -> 1; 3 peek a -> 0",
+    ),
     "an idle crowd, faster than new clients come": (
         *(CONTACT, 9),
         "0 hit a; 1 hit b; 2 hit c; 3 hit d; 34 hit e; 35 hit f; 36 known clients -> 2; 36 peek e -> 0; 36 peek f -> 0",
     ),
     "idle clients, before any that is still counted": (
         *(CONTACT, 4),
-        "0 hit a; 1 hit b; 32 hit c; 33 hit d; 34 hit e; 35 hit f; 36 peek c -> 0; 36 peek d -> 0; 36 known clients -> 4",
+        (
+            "0 hit a; 1 hit b; 32 hit c; 33 hit d; 34 hit e; 35 hit f; 36 known clients -> 4;"
+            " 36 peek c -> 0; 36 peek d -> 0; 36 peek e -> 0; 36 peek f -> 0"
+        ),
     ),
 }
-"""The cap, and the timeline of the clients: what each has left, or how many are known."""
+"""The cap, and a timeline. A peek shows what a client has left: of 60 in a minute (API), or of 1 in 30 s (CONTACT)."""
 
 
 @pytest.mark.parametrize(("policy", "cap", "timeline"), LEAVING.values(), ids=LEAVING)
@@ -133,10 +142,10 @@ def test_who_gives_way(policy: Policy, cap: int, timeline: str, clock: Clock) ->
         clock.now = int(step.second * SECOND)
         match step.event.split():
             case ["known", "clients"]:
-                came = len(window)
+                outcome = len(window)
             case [verb, client]:
-                came = getattr(window, verb)(client.encode()).remaining
-        went.append(step.as_it_went(came))
+                outcome = getattr(window, verb)(client.encode()).remaining
+        went.append(step.as_it_went(outcome))
 
     assert_went(timeline.split("; "), went)
 

@@ -86,7 +86,7 @@ def test_any_sequence_of_requests_is_decided_as_the_model_does(
     assert all(storage.is_reachable for storage in storages)
 
 
-@pytest.mark.parametrize("policy", [CONTACT, API] * 5)
+@pytest.mark.parametrize("policy", [CONTACT, API] * 5, ids=lambda policy: f"a quota of {policy.quota}")
 def test_sixteen_threads_of_four_processes_on_one_client_get_exactly_the_quota(
     policy: Policy, server: RedisServer, make_storage: MakeStorage
 ) -> None:
