@@ -58,35 +58,6 @@ TestOwnWindowAgainstModel = OwnWindowAgainstModel.TestCase
 TestOwnWindowAgainstModel.settings = settings(stateful_step_count=40)
 
 
-LEARNED: dict[str, tuple[Policy, int, tuple[bool, int], tuple[int, int], int]] = {
-    "the last of the quota counts, and the next is refused here too": (API, 1, (True, 0), (0, 20), 58),
-    "a hit that was refused counts no more": (API, 10, (False, 0), (0, 20), 50),
-    "a quota of one is no exception": (CONTACT, 1, (False, 0), (0, 20), 0),
-    "while something remains, what others counted is of no interest": (API, 1, (True, 1), (59, 60), 58),
-}
-"""The hits here and what all decided on the last one, for 20 seconds; what is left, for how long, and then."""
-
-
-@pytest.mark.parametrize(("policy", "hits", "decided", "state", "remaining"), LEARNED.values(), ids=LEARNED)
-def test_what_all_processes_decided_is_learned(
-    policy: Policy, hits: int, decided: tuple[bool, int], state: tuple[int, int], remaining: int, clock: Clock
-) -> None:
-    window = SlidingWindow(policy)
-    for _ in range(hits):
-        window.hit(address(1))
-    window.learn(address(1), Decision(policy, *decided, 20 * SECOND))
-
-    now = window.peek(address(1))
-    clock.now += 20 * SECOND - 1
-    early = window.peek(address(1))
-    clock.now += 1
-    in_time = window.hit(address(1))
-
-    assert (now.remaining, now.reset_after) == (state[0], state[1] * SECOND)
-    assert early.remaining == now.remaining
-    assert (in_time.allowed, in_time.remaining) == (True, remaining)
-
-
 class ContestedKey(bytes):
     """A key that lets another thread run whenever it is looked up."""
 
@@ -103,49 +74,80 @@ def test_sixteen_threads_on_one_client_get_exactly_the_quota(policy: Policy) -> 
     assert_threads_get_exactly_the_quota([SlidingWindow(policy)], ContestedKey(address(1)))
 
 
-LEAVING: dict[str, tuple[Policy, int, str]] = {
-    "at the cap, the client whose last request is oldest": (
+WINDOWS: dict[str, tuple[Policy, int, str]] = {
+    "at the cap, the client whose last request is oldest gives way": (
         *(API, 3),
         (
             "0 hit a; 1 hit b; 2 hit c; 3 hit a; 4 hit d; 5 known clients -> 3;"
-            " 5 peek a -> 58; 5 peek b -> 60; 5 peek c -> 59; 5 peek d -> 59"
+            " 5 peek a -> r=58; 5 peek b -> r=60; 5 peek c -> r=59; 5 peek d -> r=59"
         ),
     ),
     "a refused request and a peek do not keep a client": (
         *(CONTACT, 2),
-        "0 hit a; 1 hit b; 2 hit a; 3 peek a; 4 hit c; 5 known clients -> 2; 5 peek a -> 1; 5 peek b -> 0; 5 peek c -> 0",
+        (
+            "0 hit a; 1 hit b; 2 hit a; 3 peek a; 4 hit c; 5 known clients -> 2;"
+            " 5 peek a -> r=1; 5 peek b -> r=0; 5 peek c -> r=0"
+        ),
     ),
     "a peek at a new client takes no place": (
         *(CONTACT, 1),
-        "0 hit a; 1 peek b; 2 peek c; 3 known clients -> 1; 3 peek a -> 0",
+        "0 hit a; 1 peek b; 2 peek c; 3 known clients -> 1; 3 peek a -> r=0",
     ),
-    "an idle crowd, faster than new clients come": (
+    "an idle crowd gives way, faster than new clients come": (
         *(CONTACT, 9),
-        "0 hit a; 1 hit b; 2 hit c; 3 hit d; 34 hit e; 35 hit f; 36 known clients -> 2; 36 peek e -> 0; 36 peek f -> 0",
+        (
+            "0 hit a; 1 hit b; 2 hit c; 3 hit d; 34 hit e; 35 hit f;"
+            " 36 known clients -> 2; 36 peek e -> r=0; 36 peek f -> r=0"
+        ),
     ),
-    "idle clients, before any that is still counted": (
+    "idle clients give way before any that is still counted": (
         *(CONTACT, 4),
         (
             "0 hit a; 1 hit b; 32 hit c; 33 hit d; 34 hit e; 35 hit f; 36 known clients -> 4;"
-            " 36 peek c -> 0; 36 peek d -> 0; 36 peek e -> 0; 36 peek f -> 0"
+            " 36 peek c -> r=0; 36 peek d -> r=0; 36 peek e -> r=0; 36 peek f -> r=0"
         ),
     ),
+    "the last that all processes allow counts, and the next is refused here too": (
+        *(API, 9),
+        "0 hit a; 0 all allow a with r=0 t=20; 0 peek a -> r=0 t=20; 19.9 peek a -> r=0; 20 hit a -> r=58 t=40 allowed",
+    ),
+    "a hit that all processes refuse counts no more": (
+        *(API, 9),
+        (
+            f"{'0 hit a; ' * 10}0 all refuse a with r=0 t=20; 0 peek a -> r=0 t=20; 19.9 peek a -> r=0;"
+            " 20 hit a -> r=50 t=40 allowed"
+        ),
+    ),
+    "a quota of one is no exception": (
+        *(CONTACT, 9),
+        "0 hit a; 0 all refuse a with r=0 t=20; 0 peek a -> r=0 t=20; 19.9 peek a -> r=0; 20 hit a -> r=0 t=30 allowed",
+    ),
+    "while something remains, what others counted is of no interest": (
+        *(API, 9),
+        "0 hit a; 0 all allow a with r=1 t=20; 0 peek a -> r=59 t=60; 19.9 peek a -> r=59; 20 hit a -> r=58 t=40 allowed",
+    ),
 }
-"""The cap, and a timeline. A peek shows what a client has left: of 60 in a minute (API), or of 1 in 30 s (CONTACT)."""
+"""The cap, and a timeline. A client may ask 60 times a minute (API) or once in 30 s (CONTACT). As in RateLimit, r is
+what it has left, and t the seconds to the reset. What all processes decided on is the last hit."""
 
 
-@pytest.mark.parametrize(("policy", "cap", "timeline"), LEAVING.values(), ids=LEAVING)
-def test_who_gives_way(policy: Policy, cap: int, timeline: str, clock: Clock) -> None:
+@pytest.mark.parametrize(("policy", "cap", "timeline"), WINDOWS.values(), ids=WINDOWS)
+def test_a_window(policy: Policy, cap: int, timeline: str, clock: Clock) -> None:
     window, went = SlidingWindow(policy, max_clients=cap), []
 
     for step in steps(timeline):
         clock.now = int(step.second * SECOND)
+        outcome = ""
         match step.event.split():
             case ["known", "clients"]:
-                outcome = len(window)
+                outcome = str(len(window))
+            case ["all", verdict, client, "with", remaining, reset]:
+                left, wait = (int(it[2:]) for it in (remaining, reset))
+                window.learn(client.encode(), Decision(policy, verdict == "allow", left, wait * SECOND))
             case [verb, client]:
-                outcome = getattr(window, verb)(client.encode()).remaining
-        went.append(step.as_it_went(outcome))
+                decision = getattr(window, verb)(client.encode())
+                outcome = f"r={decision.remaining} t={decision.reset_after / SECOND:g} {'allowed' * decision.allowed}"
+        went.append(step.as_it_went(" ".join(outcome.split()[: len(step.outcome.split())])))
 
     assert_went(timeline.split("; "), went)
 
