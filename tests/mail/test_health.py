@@ -230,6 +230,14 @@ def test_a_connection_that_falls_silent_leaves_half_of_the_time_for_another_one(
     assert time.perf_counter() - begun < CHECK_SECONDS / 2
 
 
+def test_a_check_takes_no_longer_than_a_form_may(make_mailer: MakeMailer, clock: Clock) -> None:
+    with SmtpServer() as server:
+        mailer = make_mailer(server, SMTP_TIMEOUT="2")
+        clock.skip_after(b"ehlo", 3)
+        with pytest.raises(OSError, match="SMTP_TIMEOUT"):
+            check(mailer)
+
+
 def test_an_idle_process_logs_in_at_most_12_times_an_hour(
     make_health: MakeHealth, redelivery: Mock, clock: Clock
 ) -> None:

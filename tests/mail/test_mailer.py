@@ -42,6 +42,17 @@ def test_a_message_is_on_disk_before_its_name_is_and_the_name_of_one_that_stays_
     assert calls == ["fsync tmp/file", "rename tmp new", *moves]
 
 
+def test_a_message_that_is_delivered_and_cannot_be_removed_is_delivered(
+    make_mailer: MakeMailer, message: Message, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with SmtpServer() as server, monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", Mock(side_effect=BROKEN))
+        make_mailer(server).deliver(message)
+
+    assert len(server.taken) == 1
+    assert caplog.messages == ["a delivered message cannot be removed from MAIL_DIR: Input/output error"]
+
+
 BROKEN = OSError(errno.EIO, "Input/output error")
 MESSAGE, NAME = [BROKEN], [None, BROKEN, BROKEN]
 """What the disk does with the message, and with its name once it has the message."""

@@ -242,6 +242,7 @@ def test_a_message_that_another_process_ends_just_before_the_lock_is_not_claimed
         assert late is None
 
 
+@pytest.mark.needs("/proc")
 @pytest.mark.parametrize("step", ["fcntl.flock", "os.write", "os.fsync", "os.rename", "os.unlink"])
 def test_a_file_system_without_a_step_of_storing_stops_the_start_and_shows_in_the_health_and_the_status(
     mail: MailCommand, mail_dir: Path, make_mailer: MakeMailer, monkeypatch: pytest.MonkeyPatch, step: str
@@ -249,8 +250,11 @@ def test_a_file_system_without_a_step_of_storing_stops_the_start_and_shows_in_th
     health = MailHealth(make_mailer(), Spool(mail_dir), Mock())
     monkeypatch.setattr(step, Mock(side_effect=OSError(errno.ENOLCK, "No locks available")))
 
+    descriptors = Path("/proc/self/fd")
+    opened = len(list(descriptors.iterdir()))
     with pytest.raises(SettingsError, match="No locks available"):
         require_mail_dir(mail_dir)
+    assert len(list(descriptors.iterdir())) == opened, "every check would take a descriptor"
     health.checks[-1].run()
     assert health.latest()[:3] == (False, None, "fail")
     assert mail("status").stdout == f"CRITICAL - MAIL_DIR='{mail_dir}' takes no message: No locks available\n"

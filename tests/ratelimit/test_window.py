@@ -107,6 +107,7 @@ WINDOWS: dict[str, tuple[Policy, int, str]] = {
             " 36 peek c -> r=0; 36 peek d -> r=0; 36 peek e -> r=0; 36 peek f -> r=0"
         ),
     ),
+    "idle is who has asked nothing for a whole window": (API, 9, "0 hit a; 30 hit a; 61 hit b; 61 peek a -> r=59"),
     "the last that all processes allow counts, and the next is refused here too": (
         *(API, 9),
         "0 hit a; 0 all allow a with r=0 t=20; 0 peek a -> r=0 t=20; 19.9 peek a -> r=0; 20 hit a -> r=58 t=40 allowed",

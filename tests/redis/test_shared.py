@@ -351,6 +351,18 @@ def test_one_late_answer_decides_one_request_here_and_takes_nothing_out_of_use(
     assert lines(caplog) == [(logging.DEBUG, UNANSWERED)]
 
 
+def test_a_probe_has_a_connection_of_its_own(server: RedisServer, make_storage: MakeStorage) -> None:
+    storage = make_storage(server.url)
+    pool: Any = storage._pool
+    held = [pool.get_connection() for _ in range(4)]  # as many requests as there are threads
+    for _ in range(FAILURES_IN_A_ROW):
+        probe(storage)
+
+    assert storage.is_reachable
+    for connection in held:
+        pool.release(connection)
+
+
 def test_three_failed_probes_in_a_row_are_a_loss_that_is_said_once(
     tmp_path: Path, make_storage: MakeStorage, caplog: pytest.LogCaptureFixture
 ) -> None:

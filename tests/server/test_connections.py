@@ -6,10 +6,12 @@ import signal
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from socket import socket
+from socket import create_connection, create_server, socket
 
 import pytest
+from gunicorn.workers.gthread import ThreadWorker
 
+from app.worker import EnvelopeWorker
 from tests.server.gunicorn import GUNICORN, PATIENCE, newest_worker, serving, start
 
 FILES = 320
@@ -55,6 +57,23 @@ def test_connections_that_wait_on_the_socket_are_served_before_it_stops(tmp_path
         answers = [answer(connection) for connection in waiting]
 
     assert answers == [ANSWER] * WAITING
+
+
+def test_a_worker_that_stops_accepts_all_that_wait_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above, the worker may look at the socket by chance before it learns of the stop."""
+    accepted: list[socket] = []
+    monkeypatch.setattr(ThreadWorker, "accept", lambda _, listener: accepted.append(listener.accept()[0]))
+    monkeypatch.setattr(ThreadWorker, "set_accept_enabled", lambda *_: None)
+    worker = EnvelopeWorker.__new__(EnvelopeWorker)
+    with create_server(("127.0.0.1", 0)) as listener, ExitStack() as stack:
+        worker.alive, worker.sockets = False, [listener]
+        for _ in range(WAITING):
+            stack.enter_context(create_connection(listener.getsockname()))
+        worker.set_accept_enabled(False)
+        for connection in accepted:
+            connection.close()
+
+    assert len(accepted) == WAITING
 
 
 def answer(connection: socket) -> bytes:
