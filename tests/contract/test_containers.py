@@ -15,7 +15,9 @@ from tests.server.gunicorn import ROOT
 
 (VOLUME,) = re.findall(r"^VOLUME (\S+)$", (ROOT / "deploy" / "Containerfile").read_text(), re.MULTILINE)
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
-WEB = COMPOSE["services"]["web"]
+SERVICES = COMPOSE["services"]
+WEB = SERVICES["web"]
+MOUNTED = {each.partition(":")[0] for service in SERVICES.values() for each in service.get("volumes", [])} - {"state"}
 (POD,) = (
     each["spec"]["template"]["spec"]
     for each in yaml.safe_load_all((ROOT / "deploy" / "kubernetes.yaml").read_text())
@@ -36,7 +38,12 @@ def test_prometheus_of_compose_has_the_job_of_the_rules() -> None:
 def test_mail_is_kept_on_the_volume_of_the_image() -> None:
     (container,) = POD["containers"]
 
-    assert [WEB["volumes"], container["volumeMounts"][0]["mountPath"]] == [[f"state:{VOLUME}"], VOLUME]
+    assert WEB["volumes"] == [f"state:{VOLUME}"]
+    assert [each["mountPath"] for each in container["volumeMounts"]] == [VOLUME]
+
+
+def test_compose_mounts_what_is_there() -> None:
+    assert [source for source in MOUNTED if not (ROOT / source).exists()] == []
 
 
 def test_the_grace_is_longer_than_a_hand_over_may_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

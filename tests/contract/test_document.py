@@ -53,7 +53,7 @@ BODIES_OF = {
     f"{name} {status} {content_type}": (
         status,
         body["schema"],
-        [resolve(it)["value"] for it in body["examples"].values()],
+        [resolve(it)["value"] for it in body.get("examples", {}).values()],
     )
     for name, operation in OPERATIONS.items()
     for status, sent in (*operation["responses"].items(), ("", operation.get("requestBody", {})))
