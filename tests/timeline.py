@@ -9,7 +9,7 @@ status matters. Each table says which events it has.
 """
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 
@@ -21,8 +21,12 @@ class Step(NamedTuple):
     outcome: str
     """Empty where nothing is said of it."""
 
-    def as_it_went(self, outcome: object) -> str:
+    def as_it_went(self, outcome: str) -> str:
         return f"{self.text.partition(' -> ')[0]} -> {outcome}" if self.outcome else self.text
+
+    def as_far_as_told(self, outcome: str) -> str:
+        """As many words of it as the row has."""
+        return " ".join(outcome.split()[: len(self.outcome.split())])
 
 
 def steps(timeline: str) -> Iterator[Step]:
@@ -30,6 +34,13 @@ def steps(timeline: str) -> Iterator[Step]:
         second, _, rest = step.partition(" ")
         event, _, outcome = rest.partition(" -> ")
         yield Step(step, float(second), event, outcome)
+
+
+def play(timeline: str, happen: Callable[[Step], str]) -> None:
+    """Let each step happen, and fail unless its outcome is that of the timeline."""
+    __tracebackhide__ = True
+    coming = [*steps(timeline)]
+    assert_went([step.text for step in coming], [step.as_it_went(happen(step)) for step in coming])
 
 
 def assert_went(expected: Iterable[str], happened: Iterable[str]) -> None:

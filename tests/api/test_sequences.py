@@ -13,7 +13,7 @@ from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.fakes import RecordingMailer
 from tests.fuzz.inspection import State, read_state
-from tests.timeline import assert_went, steps
+from tests.timeline import Step, play
 from tests.versions import CONTACT, INDEX, LEGACY
 
 BEGIN = datetime.fromisoformat(NOW)
@@ -65,16 +65,14 @@ SEQUENCES = {
 
 @pytest.mark.parametrize("sequence", SEQUENCES.values(), ids=SEQUENCES)
 def test_a_sequence(client: ValidatingClient, clock: FrozenDateTimeFactory, sequence: str) -> None:
-    went = []
-    for step in steps(sequence):
+    def happen(step: Step) -> str:
         clock.move_to(BEGIN + timedelta(seconds=step.second))
         times, _, request = step.event.rpartition("x ")
         for _ in range(int(times or 1)):
             status, state = ask(client, request)
-        stated = f"{status} r={state.remaining} t={state.reset_after} wait={state.retry_after}"
-        went.append(step.as_it_went(" ".join(stated.split()[: len(step.outcome.split())])))
+        return step.as_far_as_told(f"{status} r={state.remaining} t={state.reset_after} wait={state.retry_after}")
 
-    assert_went(sequence.split("; "), went)
+    play(sequence, happen)
 
 
 def test_the_state_after_a_slow_delivery_is_that_of_the_response(

@@ -18,7 +18,7 @@ from tests.ratelimit.properties import (
     address,
     assert_threads_get_exactly_the_quota,
 )
-from tests.timeline import assert_went, steps
+from tests.timeline import Step, play
 
 
 class Clock:
@@ -134,23 +134,23 @@ what it has left, and t the seconds to the reset. What all processes decided on 
 
 @pytest.mark.parametrize(("policy", "cap", "timeline"), WINDOWS.values(), ids=WINDOWS)
 def test_a_window(policy: Policy, cap: int, timeline: str, clock: Clock) -> None:
-    window, went = SlidingWindow(policy, max_clients=cap), []
+    window = SlidingWindow(policy, max_clients=cap)
 
-    for step in steps(timeline):
+    def happen(step: Step) -> str:
         clock.now = int(step.second * SECOND)
-        outcome = ""
         match step.event.split():
             case ["known", "clients"]:
-                outcome = str(len(window))
+                return str(len(window))
             case ["all", verdict, client, "with", remaining, reset]:
                 left, wait = (int(it[2:]) for it in (remaining, reset))
                 window.learn(client.encode(), Decision(policy, verdict == "allow", left, wait * SECOND))
-            case [verb, client]:
-                decision = getattr(window, verb)(client.encode())
-                outcome = f"r={decision.remaining} t={decision.reset_after / SECOND:g} {'allowed' * decision.allowed}"
-        went.append(step.as_it_went(" ".join(outcome.split()[: len(step.outcome.split())])))
+                return ""
+        verb, client = step.event.split()
+        decision: Decision = getattr(window, verb)(client.encode())
+        stated = f"r={decision.remaining} t={decision.reset_after / SECOND:g} {'allowed' * decision.allowed}"
+        return step.as_far_as_told(stated)
 
-    assert_went(timeline.split("; "), went)
+    play(timeline, happen)
 
 
 def cost(window: SlidingWindow, client: bytes) -> tuple[int, int]:
