@@ -40,8 +40,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("any machine")
 
-# A time zone with a summer time, half an hour from any other, for the tests and the gunicorns that they start: local time
-# never passes for UTC.
+# A time zone with a summer time, half an hour from any other, for the tests and the gunicorns that they start. So local
+# time never passes for UTC.
 os.environ["TZ"] = "LHST-10:30LHDT-11,M10.1.0,M4.1.0"
 time.tzset()
 
