@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from app.api.contact import ACCEPTED
 from app.contact.content import ASKED
 from app.forms import FORM_TITLES, FORM_TYPES
+from tests.browser.conftest import CHROMIUM
 from tests.browser.servers import Relay, Website
 from tests.browser.visitor import COUNTDOWN_ENDS, FIELDS, SMALL_PHONE, WAYS, Visitor, lines_of
 from tests.mail.server import SmtpServer, parse
@@ -124,6 +125,7 @@ SAVED = {"NAME_FULL": "María", "ADDRESS_HOME_CITY": "Madrid", "ADDRESS_HOME_COU
 """The address of which the browser fills in what it takes a field for."""
 
 
+@pytest.mark.parametrize("browser", [CHROMIUM], indirect=True)
 def test_neither_people_nor_the_browsers_autofill_meet_the_honeypot(unserved: Visitor) -> None:
     devtools = unserved.page.context.new_cdp_session(unserved.page)
     tree = json.dumps(devtools.send("Accessibility.getFullAXTree"), ensure_ascii=False)

@@ -93,6 +93,6 @@ def test_what_is_missing_is_named_before_anything_is_downloaded(tmp_path: Path) 
 
     assert run.returncode != 0
     assert run.stderr.startswith(
-        "'make test-browser' needs Debian's packages chromium npm: 'make deps FOR=test-browser' installs them\n"
+        "'make test-browser' needs Debian's packages chromium chromium-headless-shell npm: 'make deps FOR=test-browser' installs them\n"
     )
     assert (run.stdout, environment.exists()) == ("", False)
