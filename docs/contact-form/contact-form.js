@@ -403,8 +403,8 @@ export function init(form) {
     });
     faultList.lastElementChild?.replaceChildren(...items);
     faultList.hidden = faults.size === 1 || !root.contains(faultList);
-    if (faultList.hidden) controlOf([...faults.keys()][0]).focus();
-    else faultList.focus();
+    (faultList.hidden ? controlOf([...faults.keys()][0]) : faultList).focus();
+    reveal(/** @type {Element} */ (document.activeElement)); // Firefox leaves it where a part of it is seen
     return true;
   }
 
