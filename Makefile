@@ -4,7 +4,7 @@ VENV := .venv
 # The scripts in bin/ name the folder in which they were installed: python -m works in a clone that was moved, too.
 RUN := $(VENV)/bin/python -m
 NPM := tools/node_modules/.package-lock.json
-PYTEST := $(RUN) pytest --numprocesses=2 --dist=loadfile
+PYTEST := $(RUN) pytest
 # Debian keeps servers where only root looks for programs.
 export PATH := $(PATH):/usr/sbin:/sbin
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo --preserve-env=CI) env PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="$$PYTEST_ADDOPTS -p no:cacheprovider"
@@ -73,7 +73,7 @@ $(PARTS:%=test-%): test-%: need-test-% $(VENV)/.dev
 test-redis: ## Test the limits that processes share with a real redis-server
 test-server: ## Start the service with the real gunicorn, the demo and make, as their users do
 test-redis test-server: test-%: need-test-% $(VENV)/.dev
-	$(RUN) $(or $(MEASURED),pytest) --numprocesses=2 --dist=loadscope tests/$*
+	$(RUN) $(or $(MEASURED),pytest) tests/$*
 test-container: need-test-container $(VENV)/.dev ## Build the image on a bare Debian and run it; check compose.yaml and the manifest (as root)
 	$(RUN) uv tool run --quiet check-jsonschema@0.39.0 --builtin-schema vendor.compose-spec compose.yaml
 	$(RUN) uv tool run --quiet kubernetes-validate@1.37.0 --strict deploy/kubernetes.yaml
