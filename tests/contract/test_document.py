@@ -1,7 +1,6 @@
 """static/openapi.json and the code say the same, in both directions."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,21 +19,9 @@ from tools import document
 
 SCHEMAS = DOCUMENT["components"]["schemas"]
 EXAMPLES = DOCUMENT["components"]["examples"]
-DESCRIPTION = DOCUMENT["info"]["description"]
 OPERATIONS = {
     f"{method} {path}": operation for path, item in DOCUMENT["paths"].items() for method, operation in item.items()
 }
-
-
-def nodes(node: Any) -> Iterator[dict[str, Any]]:
-    """The objects of the document."""
-    if isinstance(node, dict):
-        yield node
-    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        yield from nodes(child)
-
-
-NODES = list(nodes(DOCUMENT))
 
 
 def test_the_document_is_valid_openapi() -> None:
