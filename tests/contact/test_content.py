@@ -200,6 +200,7 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
             f"- Nombre\n- Empresa\n- Mensaje\n{REST}"
         ),
     ),
+    "name that could pass for another part": ({"nombre": "Ana\nMensaje"}, named("Ana Mensaje")),
     "name written backwards": ({"nombre": "Ana \u202egnp.exe"}, named("Ana gnp.exe", '"Ana gnp.exe"')),
     "name from right to left": ({"nombre": "דב (1)"}, f"Reply-To: {ADDRESS}\n{greeted(HEBREW)}"),
     **{f"name {name:.20}": ({"nombre": name}, named(name)) for name in ("Ana", "支付", "x" * 60, "ñ " * 99 + "ñ")},
@@ -220,6 +221,8 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
         for it, link in PHONES.items()
     },
     "telephone in other digits": ({"telefono": ARABIC}, f"Teléfono: \u2068{ARABIC}\u2069"),
+    "telephone that could pass for another part": ({"telefono": "x\r\n\r\nTema: y"}, "Teléfono: x Tema: y"),
+    "company that could pass for another part": ({"empresa": "x\u2028Mensaje"}, company("x Mensaje")),
     "company between directions": ({"empresa": "\u2067Banco\u2069"}, company("Banco")),
     "company from right to left": ({"empresa": "שלם (1)"}, company("\u2068שלם (1)\u2069")),
     "company that a link has to quote": ({"empresa": "Café & Té/Sur?"}, company("Café & Té/Sur?")),
@@ -344,10 +347,6 @@ def test_each_field_of_the_service_has_a_place_or_is_hidden() -> None:
     assert {*ContactSchema().fields} <= {*SENDER, *ASKED, MESSAGE, *HIDDEN}
 
 
-def test_a_part_without_fields_is_left_out() -> None:
-    assert all(content_of(nombre="x").parts)
-
-
 EXACT_TEXTS = {
     "Spanish": "¿Cuánto cuesta? ¡Mañana! — «señal» €",
     "equals signs": "a=b==c=3D= =",
@@ -383,24 +382,6 @@ def test_what_was_typed_stays_text(typed: str) -> None:
 
     fields = {f"{label}: {typed}" for label in ("Nombre", "Empresa", "Tema", "Otro")}
     assert {*fields, f"    - {typed}"} <= {*lines}
-
-
-def labels(**typed: Any) -> int:
-    return len([line for line in lines_of(**typed) if not line.startswith((" ", "Preview", "Subject", "Greeting"))])
-
-
-PASSING = ["x\nCorreo electrónico: y", "\u2028Mensaje\u2028\u2028", "x\r\n\r\nOtros datos\r\n"]
-
-
-@pytest.mark.parametrize("typed", PASSING, ids=ascii)
-@pytest.mark.parametrize("name", ["nombre", "empresa", "telefono", "tema", "otro"])
-def test_no_field_can_pass_for_another_part(name: str, typed: str) -> None:
-    assert labels(**{name: typed}) == labels(**{name: "x"})
-
-
-@pytest.mark.parametrize("name", PASSING, ids=ascii)
-def test_no_name_of_a_field_can_pass_for_another_part(name: str) -> None:
-    assert labels(**{name: "y"}) == labels(campo="y")
 
 
 @pytest.mark.parametrize(
