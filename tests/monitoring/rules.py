@@ -1,9 +1,9 @@
 """The shipped rules, and promtool, which tries them on series that a test gives it."""
 
+import itertools
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,15 @@ FOLDER = ROOT / "deploy" / "prometheus"
 CONFIGURATION = FOLDER / "prometheus.yml"
 RULES = FOLDER / "public-web-interface.rules.yml"
 JOB, MACHINE = "public-web-interface", "web1"
+(_GROUP,) = yaml.safe_load(RULES.read_text())["groups"]
+ALERTS: dict[str, dict[str, Any]] = {rule["alert"]: rule for rule in _GROUP["rules"] if "alert" in rule}
+"""The shipped alerts, by name."""
 STEP = 15
 """Seconds from one sample to the next, as shipped."""
 
 Samples = Sequence[float | str]
 Series = dict[str, Samples]
 """The samples of each series, from the beginning. `_` is a scrape without the series, `stale` one that failed."""
-
-
-@cache
-def alerts() -> dict[str, dict[str, Any]]:
-    """The shipped alerts, by name."""
-    (group,) = yaml.safe_load(RULES.read_text())["groups"]
-    return {rule["alert"]: rule for rule in group["rules"] if "alert" in rule}
 
 
 def at(instance: int, name: str) -> str:
@@ -44,13 +40,8 @@ def both(name: str, samples: Samples) -> Series:
 
 def counter(*increases: tuple[float, int]) -> list[float | str]:
     """A counter from 0 that grows in each step by so much, so many times."""
-    samples: list[float | str] = [0]
-    total = 0.0
-    for increase, times in increases:
-        for _ in range(times):
-            total += increase
-            samples.append(total)
-    return samples
+    each = (increase for increase, times in increases for _ in range(times))
+    return [*itertools.accumulate(each, initial=0.0)]
 
 
 def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -76,7 +67,7 @@ def never_firing(alert: str) -> Test:
 
 def shown(alert: str, second: int, labels: Mapping[str, str], summary: str) -> Test:
     """At this second the alert alone fires, with these labels and words."""
-    rule = alerts()[alert]
+    rule = ALERTS[alert]
     expected = {
         "exp_labels": {"severity": rule["labels"]["severity"], **labels},
         "exp_annotations": {"summary": summary, "description": rule["annotations"]["description"]},
