@@ -1,18 +1,16 @@
-"""What every answer and every message must be, whatever was sent: read by parsers that follow the RFCs."""
+"""What every answer must be, whatever was sent: read by parsers that follow the RFCs."""
 
 import re
 from collections.abc import Iterable
 from datetime import datetime
 from email.utils import format_datetime, parsedate_to_datetime
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import http_sf
 from requests.utils import parse_header_links
 
 from app import API_POLICY, CONTACT_POLICY
-from tests.contact.reading import hold
 from tests.factories import API_QUOTA, CONTACT_QUOTA
 
 QUOTAS: set[tuple[int, int]] = {API_QUOTA, CONTACT_QUOTA, API_POLICY, CONTACT_POLICY}
@@ -71,12 +69,3 @@ def _quota(value: str, *names: str) -> tuple[int, ...]:
     assert (member, tuple(parameters)) == ("default", names)
     assert all(type(number) is int for number in parameters.values())
     return tuple(parameters.values())
-
-
-def inspect_stored(mail_dir: Path) -> int:
-    """Hold the messages that have been stored to the same and remove them; returns their number."""
-    stored = list((mail_dir / "new").iterdir())
-    for path in stored:
-        hold(path.read_bytes().replace(b"\n", b"\r\n"))
-        path.unlink()
-    return len(stored)
