@@ -4,12 +4,9 @@ import re
 
 import pytest
 
-from app.api import envelope
 from app.api.body import MAX_BODY_BYTES
 from app.errors import ApiError, ErrorCode
 from tests.client import ValidatingClient
-
-DOCS = "https://www.example.com/openapi.json"
 
 
 @pytest.mark.parametrize("text", ["message", "hint"])
@@ -44,18 +41,6 @@ def test_a_body_is_compact_json_with_readable_letters_in_this_order_and_one_line
 
     assert client.get("/x").data == expected.encode()
     assert ErrorCode.ENDPOINT_NOT_FOUND.message.encode() in client.get("/api/x").data
-
-
-def test_a_body_has_details_wait_and_allowed_values_where_there_are_any() -> None:
-    error = ApiError(ErrorCode.TOO_FAST, details={"reason": "expired"}, allowed_values=("a", "b"))
-
-    full = envelope.failure(error, retry_after=7, docs=DOCS)
-    plain = envelope.failure(ApiError(ErrorCode.TOO_FAST), retry_after=None, docs=DOCS)
-
-    extra = {"details": {"reason": "expired"}, "retry_after_seconds": 7, "allowed_values": ("a", "b")}
-    assert plain["error"].keys() == {"code", "message", "status", "hint"}
-    assert full == plain | {"error": plain["error"] | extra}
-    assert full["docs"] == DOCS
 
 
 def test_the_text_of_the_exception_is_its_code() -> None:
