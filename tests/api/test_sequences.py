@@ -8,7 +8,7 @@ import pytest
 from freezegun.api import FrozenDateTimeFactory
 
 from app.mail.message import Message
-from tests.api.exchanges import MS, NOW, form, send, usual
+from tests.api.exchanges import NOW, send, usual
 from tests.client import ValidatingClient
 from tests.conftest import MakeClient
 from tests.fakes import RecordingMailer
@@ -86,20 +86,3 @@ def test_the_state_after_a_slow_delivery_is_that_of_the_response(
     status, state = ask(make_client(collaborators={"mailer": SlowMailer()}), f"POST {LEGACY}")
 
     assert (status, state.remaining, state.reset_after) == (200, 0, 18)
-
-
-AGES = {"almost 1 h ahead": -3_590_000, "just rendered": 0, "1.999 s old": 1_999, "1 h and 1 ms old": 3_600_001}
-
-
-@pytest.mark.parametrize("age", AGES.values(), ids=AGES)
-def test_a_form_that_was_sent_too_early_or_too_late_passes_after_the_wait(
-    client: ValidatingClient, clock: FrozenDateTimeFactory, age: int
-) -> None:
-    expired, too_early = form(200), form(200, ts=MS - age)
-    refused = send(client, too_early._replace(request=f"POST {LEGACY}"))
-
-    clock.tick(int(refused.headers["Retry-After"]))
-
-    again = expired if age > 3_600_000 else too_early
-    assert refused.status_code == 429
-    assert send(client, again._replace(request=f"POST {LEGACY}")).status_code == 200
