@@ -483,7 +483,9 @@ GROUPS["document"] = {
     "that is known, asked with HEAD": Row("HEAD /openapi.json", 304, headers=ANY_TAG, fields={"ETag": ...}),
     **{f"under {field}: {value}": document(BASE, headers={field: value}) for field, value in CONDITIONS},
     "refused": Row("POST /openapi.json", "method_not_allowed", fields={"Cache-Control": "no-store"}),
-    "named by the API": Row("GET /api", 200, settings=OPERATOR, fields=DESCRIBED),
+    "named by the API": Row(
+        "GET /api", 200, {"data.openapi": f"{PAY}/openapi.json"}, settings=OPERATOR, fields=DESCRIBED
+    ),
     "named by an error": Row("GET /x", "not_found", {"docs": f"{PAY}/openapi.json"}, settings=OPERATOR),
 }
 

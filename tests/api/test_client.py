@@ -95,16 +95,8 @@ def test_as_many_proxies_are_believed_as_are_trusted(proxies: int, forwarded: st
 
 NO_ADDRESS = [
     *("unknown", "_hidden", "client.example.com", "dirección", '""', "[", "[]:80", ":80", "%eth0", "1" * 10_000),
-    *(
-        "192.0.2",
-        "192.000.002.007",
-        "0xc0.0.2.7",
-        "3221225991",
-        "192.0.2.0/24",
-        "2001::db8::1",
-        "192.0.2.7\0",
-        "\udcff",
-    ),
+    *("192.0.2", "192.000.002.007", "0xc0.0.2.7", "3221225991", "192.0.2.0/24"),
+    *("2001::db8::1", "192.0.2.7\0", "\udcff"),
 ]
 
 
@@ -200,15 +192,6 @@ def test_a_hostile_host_shows_in_no_response(client: ValidatingClient, host: str
 
     assert (index.status_code, error.status_code) == (200, 404)
     assert "evil" not in f"{index.text} {index.headers} {error.text} {error.headers}"
-
-
-def test_the_base_address_is_in_every_body_that_names_one(make_client: MakeClient) -> None:
-    client = make_client(PUBLIC_BASE_URL=PAY)
-
-    index, document, error = (client.get(path).get_json() for path in ("/api", "/openapi.json", "/x"))
-
-    assert index["data"]["openapi"] == error["docs"] == f"{PAY}/openapi.json"
-    assert document["servers"][0]["url"] == PAY
 
 
 NO_ENTRY: list[dict[str, str]] = [{}, {}]
