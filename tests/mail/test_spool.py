@@ -64,20 +64,6 @@ def test_a_store_is_made_with_its_parents_or_closed_to_others_and_keeps_what_it_
     assert len(kept(open_to_others)) == 1
 
 
-def test_a_store_that_is_another_users_keeps_its_mode_and_its_folders_are_private(
-    mail_dir: Path, message: Message, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mail_dir.mkdir()
-    mail_dir.chmod(0o2770)
-    another = os.geteuid() + 1
-    monkeypatch.setattr(os, "geteuid", lambda: another)
-
-    Spool(mail_dir).store(message).release()
-
-    assert modes(mail_dir) == {0o2770}
-    assert {mode & 0o777 for mode in modes(*mail_dir.iterdir())} == {0o700}
-
-
 SHARED = "other users can read or share it"
 VOLUMES = {0o2770: True, 0o700: True, 0o777: False, 0o774: False, 0o771: False, 0o755: False}
 """Modes of a mounted volume, which often is another user's, and whether it is taken."""
@@ -96,7 +82,7 @@ def test_a_volume_that_only_this_users_group_reaches_is_taken(
     with nullcontext() if is_taken else pytest.raises(SettingsError, match=f"{SHARED}$"):
         require_mail_dir(mail_dir, create=create)
     assert modes(mail_dir) == {mode}
-    assert bool(list(mail_dir.iterdir())) is (is_taken and create)
+    assert {found & 0o777 for found in modes(*mail_dir.iterdir())} == ({0o700} if is_taken and create else set())
 
 
 def not_made(directory: Path) -> str:
