@@ -85,37 +85,28 @@ def test_a_volume_that_only_this_users_group_reaches_is_taken(
     assert {found & 0o777 for found in modes(*mail_dir.iterdir())} == ({0o700} if is_taken and create else set())
 
 
-def not_made(directory: Path) -> str:
-    (directory / "var").touch()
-    return "var/mail"
-
-
-def shared(directory: Path) -> str:
-    (directory / "tmp").mkdir()
-    (directory / "tmp").chmod(0o1777)
-    return "tmp"
-
-
-FAULTS: dict[str, tuple[Callable[[Path], str], str]] = {
-    "below a file": (not_made, "Not a directory"),
-    "a file": (lambda directory: not_made(directory)[:3], "Not a directory"),
-    "shared as /tmp is": (shared, SHARED),
+FAULTS = {
+    "below a file": ("file/mail", "Not a directory"),
+    "a file": ("file", "Not a directory"),
+    "shared as /tmp is": ("shared", SHARED),
 }
 
 
-@pytest.mark.parametrize(("make", "reason"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize(("path", "reason"), FAULTS.values(), ids=FAULTS)
 def test_a_mail_dir_that_cannot_be_private_or_created_stops_whatever_starts(
-    tmp_path: Path, make: Callable[[Path], str], reason: str
+    tmp_path: Path, path: str, reason: str
 ) -> None:
-    path = tmp_path / make(tmp_path)
+    (tmp_path / "file").touch()
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
 
     with pytest.raises(SettingsError) as at_start:
-        require_mail_dir(path)
+        require_mail_dir(tmp_path / path)
     with pytest.raises(SettingsError) as at_command:
-        create_app(make_settings(path))
+        create_app(make_settings(tmp_path / path))
 
     said = str(at_start.value).replace("File exists", "Not a directory")  # in the words of the step that fails first
-    assert said == str(at_command.value) == f"MAIL_DIR='{path}': expected {PRIVATE_DIRECTORY}: {reason}"
+    assert said == str(at_command.value) == f"MAIL_DIR='{tmp_path / path}': expected {PRIVATE_DIRECTORY}: {reason}"
 
 
 @pytest.mark.parametrize("state", ["waiting", "in doubt"])
