@@ -511,13 +511,9 @@ def test_an_address_that_is_silent_gives_way_to_the_next(
 def test_the_address_that_is_ready_has_all_the_time_that_is_left(
     make_mailer: MakeMailer, message: Message, clock: Clock, at_addresses: Callable[..., None]
 ) -> None:
-    class Slow(SmtpServer):
-        def reply_to(self, stage: str) -> None:
-            if stage == "MAIL":
-                clock.passed += 40
-
-    with Slow() as server:
+    with SmtpServer() as server:
         at_addresses(server, server)
+        clock.skip_after(b"MAIL", 40)
         make_mailer(server, **LATE).deliver(message)
 
     assert len(server.taken) == 1
