@@ -126,13 +126,6 @@ class Postfix:
         postfix = ["postfix", "-c", str(self.directory / "config"), command]
         subprocess.run(postfix, capture_output=True, timeout=PATIENCE, check=True)
 
-    def restart(self) -> None:
-        self.run("stop")
-        self.run("start")
-
-    def reload(self) -> None:
-        self.run("reload")
-
     def queue(self) -> list[Path]:
         """The messages that it has taken and not yet delivered. Only a whole one can be executed, and a rest stays."""
         return [

@@ -2,7 +2,6 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from app.forms import FORM_TITLES
 from tests.messages import body_of
 from tests.mta.conftest import Serve
-from tests.mta.postfix import SALES, Postfix, running
+from tests.mta.postfix import SALES, running
 
 NO_SUCH_USER = r"reject: RCPT from \S+ 550 5\.1\.1 <nadie@example\.com>: | rcpt=1/2 "
 OWN_AFFAIRS = r"^(?!.*(\[127\.0\.0\.1\]|fatal:|panic:))"
@@ -62,8 +61,8 @@ def test_a_recipient_who_is_refused_takes_nothing_from_another_and_the_operator_
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("interrupt", [Postfix.reload, Postfix.restart], ids=["reload", "restart"])
-def test_no_form_is_lost_while_postfix_is_interrupted(interrupt: Callable[[Postfix], None], serve: Serve) -> None:
+@pytest.mark.parametrize("commands", [["reload"], ["stop", "start"]], ids=["reload", "restart"])
+def test_no_form_is_lost_while_postfix_is_interrupted(commands: list[str], serve: Serve) -> None:
     names = [f"Comercio {number}" for number in range(40)]  # `resend` needs a second for each that fails
 
     def post(name: str) -> int:
@@ -74,7 +73,8 @@ def test_no_form_is_lost_while_postfix_is_interrupted(interrupt: Callable[[Postf
         with serve(postfix.environ | {"SMTP_TIMEOUT": "10"}) as service, ThreadPoolExecutor(4) as pool:
             answered = pool.map(post, names)
             first = next(answered)
-            interrupt(postfix)
+            for command in commands:
+                postfix.run(command)
             answers = dict(zip(names, [first, *answered], strict=True))
         resent = service.mail("resend")
         # Postfix delivers once more what it was delivering when it was stopped. Such copies have the same Received.
