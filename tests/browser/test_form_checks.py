@@ -140,7 +140,7 @@ def test_what_is_too_long_is_counted_and_not_cut(visitor: Visitor, mail_server: 
     assert "\n".join(lines).endswith(f"\nMensaje\n\n{longest}")
 
 
-def test_the_captcha_can_be_renewed_and_typed_with_spaces(unserved: Visitor) -> None:
+def test_the_captcha_can_be_renewed_and_typed_with_spaces_and_full_width_letters(unserved: Visitor) -> None:
     unserved.is_answered()
     unserved.fill()
     canvas = unserved.page.locator("canvas")
@@ -151,7 +151,8 @@ def test_the_captcha_can_be_renewed_and_typed_with_spaces(unserved: Visitor) -> 
     expect(unserved.field("captcha_input")).to_have_value("")
     renewed = unserved.hear_captcha()
     assert picture != canvas.screenshot()
-    unserved.field("captcha_input").fill(f" {' '.join(renewed.lower())} ")
+    wide = [chr(ord(character) + 0xFEE0) for character in renewed.lower()]
+    unserved.field("captcha_input").fill(f" {' '.join(wide)} ")
     unserved.send()
     unserved.sees_the_end()
     sent = dict(parse_qsl(unserved.posts[0].post_data))

@@ -302,12 +302,3 @@ def test_a_page_in_another_encoding_sends_utf_8_without_the_module(
         expect(plain.page.locator("body")).to_contain_text(ACCEPTED)
 
     assert "Nombre: Юлия Ñúñez" in lines_of(mail_server)
-
-
-def test_letters_of_full_width_are_letters(unserved: Visitor) -> None:
-    unserved.is_answered()
-    unserved.fill()
-    wide = "".join(chr(ord(character) + 0xFEE0) for character in unserved.hear_captcha())
-    unserved.field("captcha_input").fill(wide)
-    unserved.send()
-    unserved.sees_the_end()
