@@ -165,6 +165,7 @@ def test_the_quota_is_waited_for_with_a_countdown(visit: Visit, service: Server)
 
     visitor.page.clock.fast_forward(int(refused.value.headers["retry-after"]) * 1000)
     expect(visitor.button("Enviar solicitud")).to_be_enabled()
+    expect(visitor.button("Enviar solicitud")).to_be_focused()  # as the notice was
     expect(visitor.status).to_have_text(COUNTDOWN_ENDS)
     expect(visitor.summary).to_be_hidden()  # nothing says any longer that there is something to wait for
     visitor.still_has_what_was_typed()

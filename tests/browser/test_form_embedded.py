@@ -12,7 +12,7 @@ from app.api.contact import ACCEPTED
 from tests.browser.conftest import Visit
 from tests.browser.servers import FOLDER, Relay, Website
 from tests.browser.test_form_answers import error
-from tests.browser.visitor import AGAIN, COUNTDOWN_ENDS, DOUBT, FIELDS, Visitor, lines_of
+from tests.browser.visitor import AGAIN, DOUBT, FIELDS, Visitor, lines_of
 from tests.mail.server import SmtpServer
 from tests.waiting import wait_until
 
@@ -152,16 +152,6 @@ def test_without_what_it_needs_the_form_stays_as_it_is_and_says_why(
     assert unserved.page.locator("[data-part=captcha]:enabled").count() == 0
     (message,) = said
     assert named in message
-
-
-def test_the_focus_of_a_notice_that_goes_comes_to_the_button(unserved: Visitor) -> None:
-    unserved.is_answered(429, error("rate_limit"))
-    unserved.fill_and_send()
-    expect(unserved.summary).to_be_focused()
-    unserved.wait()
-
-    expect(unserved.status).to_have_text(COUNTDOWN_ENDS)
-    expect(unserved.button("Enviar solicitud")).to_be_focused()
 
 
 MOUNT = """async () => {
