@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+from playwright.sync_api import ConsoleMessage, Page, expect
 
-from app.api.contact import ACCEPTED
 from tests.browser.conftest import Visit
-from tests.browser.servers import FOLDER, Relay, Website
+from tests.browser.servers import FOLDER, Website
 from tests.browser.test_form_answers import error
 from tests.browser.visitor import AGAIN, DOUBT, FIELDS, Visitor, lines_of
 from tests.mail.server import SmtpServer
@@ -272,23 +271,3 @@ def test_a_frame_without_a_history_sends_and_asks(unserved: Visitor) -> None:
     unserved.send(AGAIN)
     unserved.sees_the_end()
     assert "aviso=Puede+estar+repetida" in (unserved.posts[1].post_data or "")
-
-
-def test_a_page_in_another_encoding_sends_utf_8_without_the_module(
-    browser: Browser, website: Website, relay: Relay, mail_server: SmtpServer
-) -> None:
-    with browser.new_context(java_script_enabled=False) as context:
-        plain = Visitor(context.new_page(), website.address(relay.server_port))
-        html = HTML.replace("127.0.0.1:8000", f"127.0.0.1:{relay.server_port}").replace("utf-8", "windows-1252", 1)
-        headers = {"Content-Type": "text/html; charset=windows-1252"}
-        plain.page.route(
-            plain.url, lambda route: route.fulfill(body=html.encode("cp1252", "xmlcharrefreplace"), headers=headers)
-        )
-        plain.open()
-        plain.choose("demo")
-        for name, value in (FIELDS | {"nombre": "Юлия Ñúñez"}).items():
-            plain.field(name).fill(value)
-        plain.send()
-        expect(plain.page.locator("body")).to_contain_text(ACCEPTED)
-
-    assert "Nombre: Юлия Ñúñez" in lines_of(mail_server)
