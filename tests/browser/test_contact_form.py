@@ -121,10 +121,6 @@ def test_a_confirmation_that_comes_back_can_be_corrected(visitor: Visitor, mail_
     expect(visitor.field("mensaje")).to_have_value("")
 
 
-SAVED = {"NAME_FULL": "María", "ADDRESS_HOME_CITY": "Madrid", "ADDRESS_HOME_COUNTRY": "ES"}
-"""The address of which the browser fills in what it takes a field for."""
-
-
 @pytest.mark.parametrize("browser", [CHROMIUM], indirect=True)
 def test_neither_people_nor_the_browsers_autofill_meet_the_honeypot(unserved: Visitor) -> None:
     devtools = unserved.page.context.new_cdp_session(unserved.page)
@@ -134,7 +130,8 @@ def test_neither_people_nor_the_browsers_autofill_meet_the_honeypot(unserved: Vi
     unserved.field(TRAP).evaluate("field => field.focus()")
     expect(unserved.field(TRAP)).not_to_be_focused()
 
-    address = {"fields": [{"name": name, "value": value} for name, value in SAVED.items()]}
+    saved = {"NAME_FULL": "María", "ADDRESS_HOME_CITY": "Madrid", "ADDRESS_HOME_COUNTRY": "ES"}
+    address = {"fields": [{"name": name, "value": value} for name, value in saved.items()]}
     root = devtools.send("DOM.getDocument")["root"]["nodeId"]
     field = devtools.send("DOM.querySelector", {"nodeId": root, "selector": "#contact-form-nombre"})
     node = devtools.send("DOM.describeNode", field)["node"]

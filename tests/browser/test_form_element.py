@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
 from tests.browser.servers import ELEMENT, Relay, Website
@@ -162,15 +162,11 @@ def test_two_elements_share_no_id(element: Visitor, website: Website) -> None:
     assert len(set(ids)) == len(ids) > 20
 
 
-def test_what_stands_in_it_is_for_those_without_javascript(visit: Visit, website: Website) -> None:
+def test_what_stands_in_it_is_for_those_without_javascript(unserved: Visitor, website: Website) -> None:
     website.edits[ELEMENT] = lambda page: page.replace("></contact-form>", ">Llame al 600 000 000.</contact-form>")
-    visitor = visit(1)
-
-    def sees(page: Page, *, text: bool) -> None:
-        page.goto(visitor.url + ELEMENT)
-        expect(page.get_by_text("600 000 000")).to_be_visible(visible=text)
-        expect(page.locator("form")).to_have_count(0 if text else 1)
-
-    sees(visitor.page, text=False)
-    visitor.page.route("**/contact-form-element.js", lambda route: route.abort())
-    sees(visitor.page, text=True)
+    unserved.open(ELEMENT)
+    expect(unserved.page.locator("form")).to_have_count(1)
+    expect(unserved.page.get_by_text("600 000 000")).to_be_hidden()
+    unserved.page.route("**/contact-form-element.js", lambda route: route.abort())
+    unserved.open(ELEMENT)
+    expect(unserved.page.get_by_text("600 000 000")).to_be_visible()

@@ -257,11 +257,8 @@ def test_no_id_of_the_form_is_one_that_others_take() -> None:
     assert [name for name in ids if not name.startswith("contact-")] == []
 
 
-NO_HISTORY = "history.replaceState = () => { throw new DOMException('', 'SecurityError'); };"
-
-
 def test_a_frame_without_a_history_sends_and_asks(unserved: Visitor) -> None:
-    unserved.page.add_init_script(NO_HISTORY)
+    unserved.page.add_init_script("history.replaceState = () => { throw new DOMException('', 'SecurityError'); };")
     unserved.is_answered(500, error("internal_error"))
     unserved.open()
     unserved.fill_and_send()
