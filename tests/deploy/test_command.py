@@ -218,14 +218,6 @@ def test_a_check_names_an_address_of_the_metrics_that_another_program_has(machin
     assert said == f"ERROR: there are no metrics: METRICS_BIND={machine.binds[instance]!r}: Address already in use\n"
 
 
-def test_a_check_names_a_fault_that_each_instance_would_meet_once(machine: Machine) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        machine.settings(METRICS_BIND=f"127.0.0.1:{taken.getsockname()[1]}")
-        status, _, said = machine.type("check", user=ROOT_USER)
-
-    assert (status, said.count("\n")) == (0, 1)
-
-
 @pytest.mark.parametrize("words", ALLOWED)
 def test_an_operator_may_type_what_the_file_for_sudo_lists(machine: Machine, words: str) -> None:
     with SmtpServer() as server:
