@@ -1,6 +1,13 @@
-"""Programs that a test puts in the place of real ones."""
+"""Programs that a test runs, or puts in the place of real ones."""
 
+import subprocess
 from pathlib import Path
+from typing import Any
+
+
+def run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """What a program wrote, and how it ended; the options are those of ``subprocess.run``."""
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
 def write_program(path: Path, script: str) -> None:

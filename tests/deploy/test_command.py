@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ from tests.deploy.test_watch import refuse
 from tests.mail.conftest import keep, numbered
 from tests.mail.server import SmtpServer
 from tests.ports import free_port
-from tests.programs import write_program
+from tests.programs import run, write_program
 from tests.server.gunicorn import ROOT
 
 COMMAND = "/usr/local/bin/public-web-interface"
@@ -70,15 +69,14 @@ class Machine:
         self.directory, self.mail_dir = directory, directory / "mail"
         self.environ = {"MAIL_DIR": str(self.mail_dir)}
         release = directory / "releases" / RELEASE
-        for folder in (release / ".venv" / "bin", release / "deploy", directory / "bin", self.mail_dir):
+        for folder in (release / "deploy", directory / "bin", self.mail_dir):
             folder.mkdir(parents=True)
         shutil.copytree(ROOT / "app", release / "app")  # a module has its release from its folder
+        (release / ".venv").symlink_to(sys.prefix)
         for name in ("static", "wsgi.py", "gunicorn.conf.py"):
             (release / name).symlink_to(ROOT / name)
         (directory / "current").symlink_to(release)
         (directory / "command").symlink_to("current/deploy/public-web-interface")
-        for program, does in {"flask": "-m flask", "gunicorn": "-m gunicorn", "pip": "-m pip", "python": ""}.items():
-            write_program(release / ".venv" / "bin" / program, f'exec {sys.executable} {does} "$@"')
         self.binds = [f"127.0.0.1:{free_port()}" for _ in range(2)]  # METRICS_BIND of each instance
         shown = "\n\n".join(f"BIND=unix:/run/sock METRICS_BIND={bind}" for bind in self.binds)
         asked = """test "$*" = "show -P Environment public-web-interface@*" || exit 1"""
@@ -103,14 +101,9 @@ class Machine:
 
     def type(self, words: str, *, user: int) -> tuple[int, str, str]:
         """The exit status, and what was written to standard output and standard error."""
-        run = subprocess.run(
-            [self.directory / "command", *shlex.split(words)],
-            env={"PATH": f"{self.directory / 'bin'}:{os.environ['PATH']}", "PLAYED_USER": str(user)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return run.returncode, run.stdout, run.stderr
+        environ = {"PATH": f"{self.directory / 'bin'}:{os.environ['PATH']}", "PLAYED_USER": str(user)}
+        typed = run(self.directory / "command", *shlex.split(words), env=environ)
+        return typed.returncode, typed.stdout, typed.stderr
 
 
 @pytest.fixture
@@ -229,7 +222,7 @@ def test_an_operator_may_type_what_the_file_for_sudo_lists(machine: Machine, wor
 
 
 def test_sudo_takes_the_file_and_it_has_no_wildcard() -> None:
-    check = subprocess.run(["visudo", "-c", "-f", DEPLOY / "sudoers"], capture_output=True, text=True, check=False)
+    check = run("visudo", "-c", "-f", DEPLOY / "sudoers")
 
     assert check.returncode == 0, check.stdout + check.stderr
     assert not re.search(r"[*?\[^]", SUDOERS)

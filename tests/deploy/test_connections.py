@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.site import DEPLOY
+from tests.programs import run
 from tests.server.gunicorn import ROOT
 
 NAMESPACE = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
@@ -78,11 +79,10 @@ def test_a_client_has_its_share_of_the_connections(tmp_path: Path) -> None:
     assert "20/second" in rules
     (tmp_path / "rules").write_text(rules.replace("20/second", "1/hour"))  # time all but stands still
 
-    command = [*NAMESPACE, sys.executable, "-m", "tests.deploy.test_connections", str(tmp_path / "rules")]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    ran = run(*NAMESPACE, sys.executable, "-m", "tests.deploy.test_connections", tmp_path / "rules", cwd=ROOT)
 
-    assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout) == EXPECTED
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) == EXPECTED
 
 
 if __name__ == "__main__":

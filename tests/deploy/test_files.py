@@ -16,7 +16,7 @@ from gunicorn.config import WorkerConnections
 
 from app.settings import MAX_TIMEOUT, Settings
 from tests.deploy.site import DEPLOY, SERVER_NAME, Site, environment_file, read_unit
-from tests.programs import write_program
+from tests.programs import run, write_program
 from tests.server.gunicorn import ROOT, newest_worker, serving
 from tests.versions import CONTACT_PATHS
 from tests.waiting import wait_until
@@ -35,11 +35,6 @@ NAMES = ("@.service", "-failure@.service", "-watch.service")
 INSTANCE, FAILURE, WATCH = (read(f"systemd/public-web-interface{name}") for name in NAMES)
 TELLING = read("systemd/public-web-interface-.service.d/*")
 """What both units that tell the operator have in common."""
-
-
-def run(*command: object, **environ: str) -> subprocess.CompletedProcess[str]:
-    words = [str(word) for word in command]
-    return subprocess.run(words, env=os.environ | environ, capture_output=True, text=True, check=False)
 
 
 def test_gixy_finds_nothing_that_is_not_explained(tmp_path: Path) -> None:
@@ -63,7 +58,7 @@ def units(tmp_path: Path) -> Path:
 def test_systemd_takes_the_units(units: Path) -> None:
     names = [unit for unit in units.iterdir() if unit.is_file()]
 
-    check = run("systemd-analyze", "verify", *names, SYSTEMD_UNIT_PATH=f"{units}:")
+    check = run("systemd-analyze", "verify", *names, env=os.environ | {"SYSTEMD_UNIT_PATH": f"{units}:"})
 
     assert (len(names), check.returncode, check.stderr) == (4, 0, "")
 

@@ -30,7 +30,7 @@ from tests.deploy.site import (
 )
 from tests.deploy.test_command import SYSTEMD_RUN
 from tests.ports import free_port
-from tests.programs import write_program
+from tests.programs import run, write_program
 from tests.server.gunicorn import ROOT, newest_worker
 from tests.waiting import wait_until
 
@@ -166,7 +166,7 @@ class Machine:
         """What the instance answers, if it does."""
         socket = f"{self.directory}/run/{instance}/gunicorn.sock"
         asking = ["curl", "--silent", "--include", "--unix-socket", socket, "http://a/api"]
-        return subprocess.run(asking, capture_output=True, text=True, check=False).stdout
+        return run(*asking).stdout
 
     def release(self, instance: str) -> str:
         """The subject of the commit whose release answers."""
@@ -202,21 +202,15 @@ class Machine:
 
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
         """What root types, in a shell that hides what it makes from others."""
-        return subprocess.run(
-            command,
-            env={
-                "PATH": f"{self.directory}/bin:{os.environ['PATH']}",
-                "PYTHON": str(self.directory / "bin" / "python"),
-                # "0" is pip's odd way to say yes to an option that negates. The environment of a release sees all
-                # libraries of this one, and pip would look for conflicts among them at each install.
-                "PIP_NO_WARN_CONFLICTS": "0",
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-            umask=0o077,
-            start_new_session=True,  # a shell that hangs up takes its whole session along
-        )
+        environ = {
+            "PATH": f"{self.directory}/bin:{os.environ['PATH']}",
+            "PYTHON": str(self.directory / "bin" / "python"),
+            # "0" is pip's odd way to say yes to an option that negates. The environment of a release sees all
+            # libraries of this one, and pip would look for conflicts among them at each install.
+            "PIP_NO_WARN_CONFLICTS": "0",
+        }
+        # A shell that hangs up takes its whole session along.
+        return run(*command, env=environ, umask=0o077, start_new_session=True)
 
     def release_sh(self, command: str) -> subprocess.CompletedProcess[str]:
         return self.run(self.source / "deploy" / "release.sh", *command.split())

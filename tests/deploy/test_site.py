@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -24,6 +23,7 @@ from tests.client import validate_response
 from tests.deploy.site import INSTANCES, OWN_NAME, RELAY, RELAYED, SERVER_NAME, Answer, Site, site
 from tests.deploy.website import BESIDE, NAMED, website
 from tests.factories import LOG_TIME, contact_body
+from tests.programs import run
 from tests.server.gunicorn import unused_address
 from tests.server.test_exchanges import ROWS as OF_GUNICORN
 from tests.versions import CONTACT, HEALTH
@@ -255,7 +255,7 @@ def test_http_2_has_the_same_answers(served: Site, options: list[str], said: str
     address = f"https://127.0.0.1:{served.https_port}/contact.php"
     curl = ["curl", "--silent", "--insecure", "--include", "--http2", "--interface", unused_address()]
 
-    answer = subprocess.run([*curl, *options, address], capture_output=True, text=True, check=False).stdout
+    answer = run(*curl, *options, address).stdout
 
     assert answer[:7] == ("HTTP/2 " if said else "")
     assert said in answer

@@ -14,12 +14,12 @@ import pytest
 from tests.deploy.site import DEPLOY
 from tests.mail.server import SmtpServer
 from tests.ports import free_port
-from tests.programs import write_program
+from tests.programs import run, write_program
 from tests.receiver import Receiver, receiving
 from tests.server.gunicorn import ROOT
 from tests.timeline import Step, play
 
-HOME = "/opt/public-web-interface/current"
+IN_ITS_RELEASE = "/opt/public-web-interface/current && .venv/bin"
 HOST = os.uname().nodename
 MAIL = f"-i -- ops@example.com\nTo: ops@example.com\nSubject: public-web-interface on {HOST}\n\n{HOST}: "
 """The arguments of sendmail and the head of a mail."""
@@ -27,23 +27,19 @@ BY_MAIL = {"WATCH_MAIL": "ops@example.com"}
 
 
 class Machine:
-    """One with a release in use and a program sendmail."""
+    """One with a program sendmail, on which this clone is the release in use."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.mails, self.mail_dir, self.run = (directory / name for name in ("mails", "mail", "run"))
         self.environ = BY_MAIL
-        current = directory / "current"
-        for folder in (self.mail_dir, self.run, directory / "bin", current / ".venv" / "bin"):
-            folder.mkdir(parents=True)
-        for name in ("app", "static", "wsgi.py"):
-            (current / name).symlink_to(ROOT / name)
-        write_program(current / ".venv" / "bin" / "flask", f'exec {sys.executable} -m flask "$@"')
+        for folder in (self.mail_dir, self.run, directory / "bin"):
+            folder.mkdir()
         self.program("sendmail", f'printf "%s\\n" "$*" >> {self.mails}; cat >> {self.mails}')
         self.program("sleep", "")
         script = (DEPLOY / "watch.sh").read_text()
-        assert HOME in script
-        write_program(directory / "watch.sh", script.replace(HOME, str(current)))
+        assert IN_ITS_RELEASE in script
+        write_program(directory / "watch.sh", script.replace(IN_ITS_RELEASE, f"{ROOT} && {sys.prefix}/bin"))
 
     def program(self, name: str, script: str) -> None:
         """Let this happen in place of that program."""
@@ -52,19 +48,14 @@ class Machine:
     def watch(self, arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the script."""
         kept = {"PATH": f"{self.directory / 'bin'}:{os.environ['PATH']}", "MAIL_DIR": str(self.mail_dir)}
-        return subprocess.run(
-            [self.directory / "watch.sh", *arguments.split()],
-            env=kept | {"RUNTIME_DIRECTORY": str(self.run)} | self.environ,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        environ = kept | {"RUNTIME_DIRECTORY": str(self.run)} | self.environ
+        return run(self.directory / "watch.sh", *arguments.split(), env=environ)
 
     def told(self, arguments: str) -> list[str]:
         """The mails of one run that succeeds."""
         self.mails.write_text("")
-        run = self.watch(arguments)
-        assert run.returncode == 0, run.stderr
+        watched = self.watch(arguments)
+        assert watched.returncode == 0, watched.stderr
         first, *found = self.mails.read_text().split(MAIL)
         assert not first
         return [mail.rstrip("\n") for mail in found]
@@ -199,8 +190,8 @@ def test_what_nobody_was_told_is_an_error_and_is_told_later(
     machine.mail_dir.rmdir()
     webhook.status = HTTPStatus.INTERNAL_SERVER_ERROR
     machine.environ = {"WATCH_WEBHOOK": "" if way == "none" else webhook.address, "WATCH_MAIL": ""}
-    run = machine.watch(arguments)
+    watched = machine.watch(arguments)
     machine.environ = BY_MAIL
 
-    assert (run.returncode, "nobody was told" in run.stderr) == (1, True)
+    assert (watched.returncode, "nobody was told" in watched.stderr) == (1, True)
     assert len(machine.told(arguments)) == 1
