@@ -10,7 +10,7 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import Message
@@ -124,17 +124,8 @@ class Site:
     def start(self, *instances: str) -> None:
         """Start what the unit starts, and return once all of it serves."""
         for instance in instances:
-            (self.directory / "run" / instance).mkdir(parents=True, exist_ok=True)
-            moved = moved_environment(instance, self.directory / "run")
-            kept = {"PATH": os.environ["PATH"], "MAIL_DIR": f"{self.directory}/mail"}
-            with (self.directory / "log" / f"{instance}.log").open("ab") as log:
-                self.instances[instance] = subprocess.Popen(
-                    [f"{sys.prefix}/bin/gunicorn"],
-                    cwd=ROOT,
-                    env=environment_file() | moved | NO_MAIL_SERVER | kept | dict(self.environ),
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                )
+            command = [f"{sys.prefix}/bin/gunicorn"]
+            self.instances[instance] = start_instance(instance, self.directory, command, ROOT, **self.environ)
         wait_until(lambda: all(self._serves(instance) for instance in instances))
 
     def _serves(self, instance: str) -> bool:
@@ -147,11 +138,7 @@ class Site:
 
     def stop(self, *instances: str) -> None:
         """Stop instances and wait for their end."""
-        processes = [self.instances.pop(instance) for instance in instances]
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(START_SECONDS)
+        stop_instances(*(self.instances.pop(instance) for instance in instances))
 
     def log(self, instance: str) -> str:
         return (self.directory / "log" / f"{instance}.log").read_text()
@@ -245,11 +232,29 @@ def unit_environment(instance: str) -> dict[str, str]:
     return {name: value.replace("%i", instance) for name, value in assignments}
 
 
-def moved_environment(instance: str, run: Path) -> dict[str, str]:
-    """The variables that systemd sets for an instance, with this folder in place of its own and a port of a test."""
-    there = "/run/public-web-interface/"
-    environ = {name: value.replace(there, f"{run}/") for name, value in unit_environment(instance).items()}
-    return environ | {"METRICS_BIND": f"127.0.0.1:{free_port()}"}
+def start_instance(
+    instance: str, directory: Path, command: Sequence[str], folder: Path, **environ: str
+) -> subprocess.Popen[bytes]:
+    """Start it in that folder as the unit does, without a mail server; all that it writes is in the directory."""
+    run = directory / "run"
+    (run / instance).mkdir(parents=True, exist_ok=True)
+    moved = {
+        name: value.replace("/run/public-web-interface/", f"{run}/")
+        for name, value in unit_environment(instance).items()
+    }
+    moved |= {"METRICS_BIND": f"127.0.0.1:{free_port()}", "MAIL_DIR": f"{directory}/mail"}
+    kept = {"PATH": os.environ["PATH"], "PWD": str(folder)}
+    env = environment_file() | NO_MAIL_SERVER | moved | kept | environ
+    with (directory / "log" / f"{instance}.log").open("ab") as log:
+        return subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT)
+
+
+def stop_instances(*processes: subprocess.Popen[bytes]) -> None:
+    """Stop them, and wait for their end."""
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.wait(START_SECONDS)
 
 
 def environment_file() -> dict[str, str]:

@@ -20,14 +20,7 @@ from pathlib import Path
 import pytest
 
 from app.release import VERSION
-from tests.deploy.site import (
-    DEPLOY,
-    NO_MAIL_SERVER,
-    START_SECONDS,
-    environment_file,
-    moved_environment,
-    read_unit,
-)
+from tests.deploy.site import DEPLOY, read_unit, start_instance, stop_instances
 from tests.deploy.test_command import SYSTEMD_RUN
 from tests.ports import free_port
 from tests.programs import run, write_program
@@ -102,7 +95,7 @@ class Machine:
         self.nginx_runs = True
         self.calls: list[str] = []  # what systemctl was told
         self.meanwhile: list[dict[str, str]] = []  # what answers while an instance restarts
-        for folder in ("opt/source", "bin", "public-web-interface", "local/bin"):
+        for folder in ("opt/source", "bin", "public-web-interface", "local/bin", "log"):
             (directory / folder).mkdir(parents=True)
         for folder in ("conf.d", "snippets", "sites-enabled"):
             (self.nginx / folder).mkdir(parents=True)
@@ -140,27 +133,14 @@ class Machine:
 
     def start(self, instance: str) -> bool:
         """Whether it has come up; it has ended otherwise."""
-        unit, run = read_unit()["Service"], self.directory / "run"
-        folder = unit["WorkingDirectory"].replace(HOME, str(self.home))
-        (run / instance).mkdir(parents=True, exist_ok=True)
-        environ = {"PATH": os.environ["PATH"], "MAIL_DIR": f"{self.directory}/mail", "PWD": folder}
-        with (self.directory / f"{instance}.log").open("wb") as log:
-            process = self.processes[instance] = subprocess.Popen(
-                shlex.split(unit["ExecStart"]),
-                cwd=folder,
-                env=environment_file() | moved_environment(instance, run) | NO_MAIL_SERVER | environ,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+        unit = read_unit()["Service"]
+        command, folder = shlex.split(unit["ExecStart"]), Path(unit["WorkingDirectory"].replace(HOME, str(self.home)))
+        process = self.processes[instance] = start_instance(instance, self.directory, command, folder)
         wait_until(lambda: process.poll() is not None or self.ask(instance))
         return process.poll() is None
 
     def stop(self, *instances: str) -> None:
-        processes = [self.processes.pop(instance) for instance in instances]
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(START_SECONDS)
+        stop_instances(*(self.processes.pop(instance) for instance in instances))
 
     def ask(self, instance: str) -> str:
         """What the instance answers, if it does."""
@@ -178,7 +158,7 @@ class Machine:
         return {instance: self.release(instance) for instance in self.processes}
 
     def worker(self, instance: str) -> int:
-        return newest_worker((self.directory / f"{instance}.log").read_text())
+        return newest_worker((self.directory / "log" / f"{instance}.log").read_text())
 
     def play(self, program: str, script: str) -> None:
         """Put a program of the test before that of the machine."""
