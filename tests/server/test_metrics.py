@@ -63,15 +63,6 @@ def test_a_scraper_that_is_silent_is_left() -> None:
         assert silent.recv(1) == b""
 
 
-def test_a_request_that_gunicorn_refuses_counts_as_malformed(server: Server) -> None:
-    with closing(server.connect()) as connection:
-        connection.sendall(b"GET / ana\r\n\r\n")
-        connection.recv(1000)
-
-    counted = Samples.of(ADDRESS).all("http_requests_total", "method", "route", "status", "code")
-    assert counted["GET", "malformed", "400", "invalid_body"] == 1
-
-
 @pytest.mark.needs("/proc")
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGHUP], ids=["killed", "reloaded"])
 def test_a_new_worker_begins_anew_and_nobody_is_refused_meanwhile(server: Server, end: int) -> None:
