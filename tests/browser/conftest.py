@@ -23,8 +23,8 @@ SHELL = "chromium-headless-shell"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run the tests that are marked so in Firefox and in all of Chromium, too, by night."""
-    if metafunc.definition.get_closest_marker("firefox"):
+    """Run the tests that are marked so in each browser."""
+    if metafunc.definition.get_closest_marker("every_browser"):
         browsers = [SHELL, *(pytest.param(name, marks=pytest.mark.nightly) for name in (CHROMIUM, FIREFOX))]
         metafunc.parametrize("browser", browsers, indirect=True)
 
@@ -38,19 +38,20 @@ def playwright() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="session")
 def launch(playwright: Playwright) -> Iterator[Callable[[str], Browser]]:
-    """Starts one of Debian's browsers, once; Playwright speaks WebDriver BiDi with Firefox."""
+    """Starts each of Debian's browsers once; Playwright speaks WebDriver BiDi with Firefox."""
     with ExitStack() as running:
 
         @cache
-        def launch(program: str) -> Browser:
+        def start(program: str) -> Browser:
             kind, channel = (playwright.firefox, "moz-firefox") if program == FIREFOX else (playwright.chromium, None)
             return running.enter_context(kind.launch(executable_path=shutil.which(program), channel=channel))
 
-        yield launch
+        yield start
 
 
 @pytest.fixture
 def browser(request: pytest.FixtureRequest, launch: Callable[[str], Browser]) -> Browser:
+    """The one that a test's parameter names."""
     return launch(getattr(request, "param", SHELL))
 
 

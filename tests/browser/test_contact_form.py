@@ -26,7 +26,7 @@ OWN_FIELDS = {
 TRAP = "_bp_check"
 
 
-@pytest.mark.firefox
+@pytest.mark.every_browser
 @pytest.mark.parametrize("kind", FORM_TYPES)
 def test_each_kind_of_form_arrives_field_by_field(visitor: Visitor, mail_server: SmtpServer, kind: str) -> None:
     own = OWN_FIELDS.get(kind, {})
@@ -140,7 +140,7 @@ def test_neither_people_nor_the_browsers_autofill_meet_the_honeypot(unserved: Vi
     expect(unserved.field(TRAP)).to_have_value("")
 
 
-@pytest.mark.firefox
+@pytest.mark.every_browser
 def test_the_keyboard_alone_is_enough(visitor: Visitor, mail_server: SmtpServer) -> None:
     page = visitor.page
     keys = page.keyboard

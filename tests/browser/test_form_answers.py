@@ -141,7 +141,7 @@ def test_a_visitor_whose_clock_is_wrong_has_to_change_nothing(
     assert "Nombre: María Ñúñez" in lines_of(mail_server)
 
 
-@pytest.mark.firefox
+@pytest.mark.every_browser
 def test_the_quota_is_waited_for_with_a_countdown(visit: Visit, service: Server) -> None:
     visitor = visit(service.port)
     visitor.fill()

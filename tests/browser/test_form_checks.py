@@ -79,7 +79,7 @@ def test_a_fault_takes_the_focus_and_costs_no_request(
     assert unserved.posts == []
 
 
-@pytest.mark.firefox
+@pytest.mark.every_browser
 def test_what_is_missing_is_listed_with_links(unserved: Visitor) -> None:
     unserved.record("empty")
     unserved.page.set_viewport_size(SMALL_PHONE)
@@ -112,7 +112,7 @@ def test_what_one_kind_needs_is_asked_of_that_kind_alone(unserved: Visitor) -> N
     expect(optional).to_be_visible()
 
 
-@pytest.mark.firefox
+@pytest.mark.every_browser
 def test_what_is_too_long_is_counted_and_not_cut(visitor: Visitor, mail_server: SmtpServer) -> None:
     count = visitor.page.locator("#contact-form-mensaje-count")
     visitor.fill(mensaje="€" * 4400)

@@ -18,7 +18,7 @@ def element(visit: Visit, relay: Relay) -> Visitor:
     return visitor
 
 
-@pytest.mark.firefox
+@pytest.mark.every_browser
 def test_two_lines_are_a_form(element: Visitor, mail_server: SmtpServer) -> None:
     element.fill("ventas")
     element.field("tema").select_option("Otro tema")

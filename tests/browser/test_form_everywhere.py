@@ -180,7 +180,7 @@ ADVERTISEMENT = (
 )
 
 
-@pytest.mark.firefox
+@pytest.mark.every_browser
 def test_the_campaign_survives_the_way_to_the_form(visitor: Visitor, mail_server: SmtpServer) -> None:
     visitor.open(LANDING + ADVERTISEMENT)
     visitor.page.get_by_role("link", name="Contacto").click()

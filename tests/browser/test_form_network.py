@@ -38,7 +38,7 @@ LOSSES = {
 }
 
 
-@pytest.mark.firefox
+@pytest.mark.every_browser
 @pytest.mark.parametrize("loss", LOSSES)
 def test_without_an_answer_the_visitor_decides_whether_it_is_sent_again(
     visitor: Visitor, mail_server: SmtpServer, relay: Relay, answer: threading.Event, loss: str
@@ -85,7 +85,7 @@ def test_a_page_that_was_left_while_it_was_sent_asks(
     expect(visitor.summary).to_be_hidden()
 
 
-@pytest.mark.firefox
+@pytest.mark.every_browser
 def test_while_it_is_sent_nothing_can_be_edited_and_the_button_keeps_the_focus(
     visitor: Visitor, mail_server: SmtpServer, answer: threading.Event
 ) -> None:
