@@ -137,7 +137,7 @@ ARABIC = "\u0666" * 6
 HEBREW = "\u2068דב (1)\u2069"
 LINE = "x" * MAX_KNOWN_LENGTH
 AGAIN = "Puede estar repetida: se perdió la respuesta al primer envío."
-IRON = " ".join(["Ferretería"] * 18)
+IRON = "Ferretería " * 18 + "SL"
 WORDS = "palabra " * 40
 
 
@@ -226,7 +226,7 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "company between directions": ({"empresa": "\u2067Banco\u2069"}, company("Banco")),
     "company from right to left": ({"empresa": "שלם (1)"}, company("\u2068שלם (1)\u2069")),
     "company that a link has to quote": ({"empresa": "Café & Té/Sur?"}, company("Café & Té/Sur?")),
-    "long company": ({"empresa": IRON}, company(IRON, f"{IRON[:98]}…")),
+    "company as long as one is known": ({"empresa": IRON}, company(IRON, f"{IRON[:98]}…")),
     "long message": ({"mensaje": WORDS}, f"Preview: {WORDS[:135]}…\n{WORDS}\n{REST}"),
     "message from right to left": ({"mensaje": "שלם (1)"}, f"Preview: שלם (1)\n\u2068שלם (1)\u2069\n{REST}"),
     "message of two paragraphs": (
