@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import time
 from contextlib import ExitStack, nullcontext
@@ -25,6 +24,7 @@ from app.mail.spool import Spool
 from tests.factories import make_settings
 from tests.mail.conftest import DAY, NAMES, REQUEST, Clock, MailCommand, arrived, keep, kept, numbered
 from tests.mail.server import Act, SmtpServer
+from tests.programs import run
 from tests.server.gunicorn import ROOT
 from tests.timeline import assert_went
 
@@ -462,9 +462,7 @@ def test_on_a_read_only_disk_messages_are_shown_and_none_is_sent(mail_dir: Path)
     command = [*there, sys.executable, "-c", SERVICE, *re.findall(r"^\$ (.*)", READ_ONLY, re.MULTILINE)]
     with SmtpServer() as server:
         environ = os.environ | server.environ | {"MAIL_DIR": str(mail_dir)}
-        result = subprocess.run(
-            command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120, check=False
-        )
+        result = run(*command, cwd=ROOT, env=environ, timeout=120)
 
     assert_said(result.stdout.replace(str(mail_dir), "/mail"), READ_ONLY)
     assert server.arrivals == []

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from tests.programs import run
 from tests.server.gunicorn import ROOT
 
 FOLDER = ROOT / "deploy" / "prometheus"
@@ -45,7 +46,7 @@ def counter(*increases: tuple[float, int]) -> list[float | str]:
 
 
 def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False)
+    return run("promtool", *arguments)
 
 
 Test = dict[str, Any]
