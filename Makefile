@@ -4,7 +4,6 @@ VENV := .venv
 # The scripts in bin/ name the folder in which they were installed: python -m works in a clone that was moved, too.
 RUN := $(VENV)/bin/python -m
 NPM := tools/node_modules/.package-lock.json
-PYTEST := $(RUN) pytest
 # Debian keeps servers where only root looks for programs.
 export PATH := $(PATH):/usr/sbin:/sbin
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo --preserve-env=CI) env PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="$$PYTEST_ADDOPTS -p no:cacheprovider"
@@ -69,7 +68,7 @@ test-monitoring: ## Test deploy/prometheus with promtool
 test-mta: ## Hand messages over to a real Postfix, on loopback ports of its own (as root)
 PARTS := attack browser clients deploy message monitoring mta
 $(PARTS:%=test-%): test-%: need-test-% $(VENV)/.dev
-	$(if $(filter mta,$*),$(AS_ROOT)) $(PYTEST) tests/$*
+	$(if $(filter mta,$*),$(AS_ROOT)) $(RUN) pytest tests/$*
 test-redis: ## Test the limits that processes share with a real redis-server
 test-server: ## Start the service with the real gunicorn, the demo and make, as their users do
 test-redis test-server: test-%: need-test-% $(VENV)/.dev
@@ -85,7 +84,7 @@ test-bounds: need-test-bounds $(VENV)/.dev ## Test with the lowest and with the 
 		$(RUN) uv pip install -q --python .venv-$$bound -r .venv-$$bound/bound.txt && \
 		$(MAKE) VENV=.venv-$$bound test $(if $(ARGS),,test-server test-redis) || exit 1; done
 fuzz: need-fuzz $(VENV)/.dev ## Try tens of thousands of hostile requests, and new cases of all properties (5 minutes)
-	FUZZ_CASES=8000 $(PYTEST) --timeout=1800 --hypothesis-show-statistics tests/fuzz tests/clients tests/ratelimit tests/redis tests/test_mailbox.py
+	FUZZ_CASES=8000 $(RUN) pytest --timeout=1800 --hypothesis-show-statistics tests/fuzz tests/clients tests/ratelimit tests/redis tests/test_mailbox.py
 bench: need-bench $(VENV)/.dev ## Measure the service beside others and rewrite docs/performance.md (3 minutes)
 	$(RUN) uv venv -q --clear --python $(VENV)/bin/python .venv-bench && $(RUN) uv pip sync -q --require-hashes --python .venv-bench tools/bench/requirements.txt
 	.venv-bench/bin/python -m tools.bench
